@@ -86,7 +86,9 @@ def simulate(
             named = cheapest_named(list(found.values()))
         others = 100 * scores[~chosen].mean()
         losses = others.max() - others[[advice.recommended, advice.best, named.id]].to_numpy()
-        spent = [value for row in (named, found[advice.best]) for value in (operations_of(row), size_of(row)[0])]
+        spent = [
+            value for row in (named, found[advice.best]) for value in (operations_of(row), size_of(row)[0])
+        ]
         rows.append([*losses, *spent, advice.verdict])
     names = [
         "compare",

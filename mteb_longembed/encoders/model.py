@@ -382,9 +382,8 @@ class LongModelMixin(BaseModel):
         if not self.has_several_vectors:
             return list(rows)
         # copied, so that the padding of the batch does not stay in memory
-        return [
-            row[mask] for row, mask in zip(rows, features["attention_mask"].bool().to(place), strict=True)
-        ]
+        kept = [mask.nonzero()[:, 0] for mask in features["attention_mask"].cpu()]
+        return [row[to_device(places, place)] for row, places in zip(rows, kept, strict=True)]
 
     def row_owner(self) -> object:
         """Return the key of this model in the embedding cache; None, with one warning, if its name does not hold."""

@@ -49,12 +49,10 @@ class VectorScorer:
         self.encoded = encoded
         self.settings = settings
         self.meta = encoded.meta
-        self.representation = encoded.represent(settings.weights, vectors)
-        self._of_queries = self.representation
         #: Whether a query has several vectors.
         self.is_late = settings.query == "tokens" or encoded.is_late
-        if settings.query == "tokens" and not encoded.is_late:
-            self._of_queries = encoded.represent(None, vectors, query_tokens=True)
+        pools_late = self.is_late and not encoded.is_late
+        self.representation = encoded.represent(settings.weights, vectors, late=pools_late)
         #: The representation whose vectors the whitening is fitted on.
         self._fitted_on = self.representation
         #: Whether vectors are compared by the cosine.
@@ -166,7 +164,7 @@ class VectorScorer:
 
         The numbers are None where each query has one vector.
         """
-        arrays = self.encoded.query_arrays(self._of_queries, queries)
+        arrays = self.encoded.query_arrays(self.representation, queries)
         rows = self._mapped(np.concatenate(arrays))
         if not self.is_late:
             return rows, None
