@@ -233,3 +233,26 @@ def test_what_adapt_makes_and_saves_searches_as_the_name_does(folder, tail, rule
         searcher.add(ids, texts)
         scores.append(searcher.scorer.scores(queries))
     assert scores[1] == pytest.approx(scores[0], abs=1e-4)
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_each_token_of_a_query_finds_its_best_chunk(folder, size) -> None:
+    """A chunk is the mean of token embeddings of length 1, without special tokens."""
+    model = longembed.load(f"{folder}+pi@128", device="cpu")
+
+    def tokens(kind: str, texts: list[str]) -> list[np.ndarray]:
+        rows = model.encode(texts, prompt_name=kind, output_value="token_embeddings")
+        return [unit(np.asarray(row)[3:-1]) for row in rows]  # behind [CLS] and the prompt's two tokens
+
+    documents = list(corpus(0)["text"])
+    want = []
+    for query in tokens("query", QUERIES["text"]):
+        of_documents = []
+        for rows in tokens("document", documents):
+            starts = range(0, len(rows), size)
+            chunks = unit(np.stack([rows[start : start + size].mean(axis=0) for start in starts]))
+            of_documents.append(np.mean([max(chunks @ token) for token in query]))
+        want.append(of_documents)
+    late = longembed.search(f"{folder}+pi@128:query=tokens,vectors={size}", device="cpu").protocol
+    late.index(corpus(0), **WHERE)
+    assert late.scorer.scores(QUERIES["text"]) == pytest.approx(np.array(want), abs=1e-5)
