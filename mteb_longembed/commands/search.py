@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     told = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
     parser.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=told)
     parser.add_argument("-k", type=int, default=5, help="documents for a question (default: 5)")
-    told = "the language of the documents, such as deu or zho-Hans; BM25 cuts words by it (default: English)"
+    told = "the language of the documents, such as deu or zho-Hans; BM25 splits text by it (default: English)"
     parser.add_argument("--language", metavar="CODE", help=told)
     told = "do not look for the best window of a document that has one vector"
     parser.add_argument("--no-passages", dest="passages", action="store_false", help=told)

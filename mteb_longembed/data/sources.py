@@ -29,9 +29,10 @@ class Data:
         folder: one in BEIR's layout: `corpus`, `queries` and `qrels`.
         corpus: documents with an id and text: JSON Lines, CSV, TSV or Parquet, or a folder of such Parquet files, or of
             .txt and .md files; in Python also a table, a stream of rows or tables, or a dict.
-        queries: queries in the same formats; a column `group` says which belong together, such as a session.
+        queries: queries in the same formats; a column `cluster` says which belong together, such as
+            a session.
         qrels: query id, document id and score in the same formats, or TREC's.
-        language: of one's own data, such as deu or zho-Hans; BM25 cuts words by it (default: eng-Latn).
+        language: of one's own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
 
     Raises:
         InputError: if there is no kind of data or more than one, or one is not complete; and for a language of tasks,

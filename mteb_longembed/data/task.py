@@ -100,7 +100,7 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
         corpus: as for `check.read_corpus`. Its texts go to a temporary file.
         queries: as for `check.read_queries`.
         qrels: as for `check.read_judgements`.
-        language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 cuts words by it. None: English.
+        language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 splits text by it. None: English.
 
     Raises:
         DataError: a file is missing or breaks a rule of `check.py`.
