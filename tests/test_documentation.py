@@ -210,7 +210,7 @@ def test_pages_show_commands_of_both_kinds() -> None:
     kinds = [shlex.split(command)[:2] for command in COMMANDS]
     for kind in (
         ["mteb", "run"],
-        *(["mteb-longembed", name] for name in ("search", "compare", "report", "export")),
+        *(["mteb-longembed", name] for name in ("search", "index", "compare", "report", "export")),
     ):
         assert kind in kinds
 
@@ -227,7 +227,10 @@ def test_every_command_of_a_page_runs_or_names_what_there_is(
         hub.patch(monkeypatch, tmp_path / "hf")
         for served in SERVED:
             hub.add(served, page_folder / "my-model", sha=mteb.get_model_meta(served).revision)
-        if program == "mteb-longembed" and "-t" not in arguments and name in ("search", "compare", "export"):
+        if "my-index" in arguments[:1]:
+            assert cli.main(["index", "bm25", "--corpus", "docs.jsonl", "--to", "my-index"]) == 0
+        runs = ("search", "index", "compare", "export")
+        if program == "mteb-longembed" and "-t" not in arguments and name in runs:
             # a gate of few queries may be open or closed
             assert cli.main([name, *arguments]) in (0, 1)
             return
