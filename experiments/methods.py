@@ -19,56 +19,50 @@ from mteb_longembed.comparing.summary import resamples_of
 
 RESULTS = Path("experiments/methods.csv")
 PAGE = Path("experiments/methods.md")
-WINDOWS = "MODEL+pcw@32768:"
-#: What the page calls a way -> its name, with its settings in their order. MODEL stands for the model.
-WAYS = {
+#: What the page calls a method -> its name. MODEL stands for the model.
+METHODS = {
     "BM25 by passage": "bm25:window=200",
-    "words with neighbours": "bm25:window=200,expand=MODEL",
-    "windows": f"{WINDOWS}score=softmax,vectors=window",
-    "windows, whitened": f"{WINDOWS}score=softmax,vectors=window,whiten=0.5",
-    "windows, idf, whitened": f"{WINDOWS}score=softmax,vectors=window,weights=idf,whiten=0.5",
-    "words and plain windows": f"{WINDOWS}fusion=bm25,score=softmax,vectors=window",
-    "words and windows, without idf": f"{WINDOWS}fusion=bm25,score=softmax,vectors=window,whiten=0.5",
-    "words and windows": f"{WINDOWS}fusion=bm25,score=softmax,vectors=window,weights=idf,whiten=0.5",
+    "BM25 with query expansion": "bm25:window=200,expand=MODEL",
+    "`windows`": "MODEL+pcw@32768:vectors=window",
+    "all windows, plain": "MODEL+pcw@32768:score=softmax,vectors=window",
+    "all windows, idf, whitened": "MODEL+pcw@32768:score=softmax,vectors=window,weights=idf,whiten=0.5",
+    "`late`": "MODEL+pcw@32768:query=tokens,vectors=16",
+    "`windows:fusion=bm25`": "MODEL+pcw@32768:fusion=bm25,vectors=window",
+    "`hybrid`": "MODEL+pcw@32768:fusion=bm25,query=tokens,vectors=16",
 }
 #: Collection -> what its queries are.
 TITLES = {
     "chapters_60": "sentences of chapters",
     "needle_4096": "hidden facts",
     "paraphrase_4096": "facts in other words",
-    "passkey_4096": "passkeys",
     "proposals": "titles of sections",
-    "questions": "questions in people's own words",
-    "qmsum": "summaries of all meetings",
+    "questions_240": "questions in people's own words",
+    "manual_pages": "questions about manual pages",
     "qmsum_60": "summaries of meetings",
 }
-#: The first ones are made of words or of vectors alone.
-N_SINGLE = 5
+#: The methods before this one are lexical or dense alone.
+N_SINGLE = 6
 #: What the other pages show.
 SHORT_PAGES = (Path("README.md"), Path("docs/adapt.md"))
 SHOWN = ("all-MiniLM-L6-v2", "multilingual-e5-small")
-SHORT_TITLES = [TITLES[name] for name in ("questions", "proposals", "paraphrase_4096", "qmsum_60")]
-SHORT = [
-    "BM25 by passage",
-    "words with neighbours",
-    "windows",
-    "windows, idf, whitened",
-    "words and windows",
+SHORT_TITLES = [
+    TITLES[name] for name in ("questions_240", "manual_pages", "proposals", "paraphrase_4096", "qmsum_60")
 ]
+SHORT = ["BM25 by passage", "BM25 with query expansion", "`windows`", "`late`", "`hybrid`"]
 
 
 def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
-    """One row for each way: its score, its interval, and the difference to the best one of words or vectors alone."""
-    single = [names[way] for way in list(WAYS)[:N_SINGLE]]
+    """Return a row for each method: its score, its interval, and the difference to the best lexical or dense one."""
+    single = [names[method] for method in list(METHODS)[:N_SINGLE]]
     samples = resamples_of(comparison.scores, list(names.values()))
     best = max(single, key=samples.means.__getitem__)
     rows = []
-    for way, name in names.items():
+    for method, name in names.items():
         own = samples.mean(name).scaled(100)
         less = samples.difference(best, name).scaled(100)
         rows.append(
             {
-                "way": way,
+                "method": method,
                 "score": own.mean,
                 "low": own.low,
                 "high": own.high,
@@ -84,8 +78,8 @@ def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
 
 
 def measure(folder: Path, model: Path, sample: int | None) -> None:
-    """Measure all ways with a model on a collection, and put them in the place of those that the file has of it."""
-    names = {way: name.replace("MODEL", str(model)) for way, name in WAYS.items()}
+    """Measure all methods with a model on a collection, and replace the old rows of the file."""
+    names = {method: name.replace("MODEL", str(model)) for method, name in METHODS.items()}
     files = {name: folder / f"{name}.jsonl" for name in ("corpus", "queries", "qrels")}
     comparison = compare(list(names.values()), bm25=False, metric="nDCG@10", sample=sample, **files)
     rows = rows_of(comparison, names)
@@ -103,25 +97,25 @@ def page() -> None:
     """Write the table of each model, and the short one of README and docs/adapt.md."""
     rows = pd.read_csv(RESULTS)
     rows["cell"] = rows["score"].map("{:.1f}".format)
-    best = (rows["to best single"] == 0) & rows["way"].isin(list(WAYS)[:N_SINGLE])
+    best = (rows["to best single"] == 0) & rows["method"].isin(list(METHODS)[:N_SINGLE])
     rows.loc[best, "cell"] = "**" + rows.loc[best, "cell"] + "**"
     surely = (rows["less low"] > 0) | (rows["less high"] < 0)
     rows.loc[surely, "cell"] += "*"
     rows["collection"] = rows["collection"].replace(TITLES)
     rows["titled"] = rows["collection"] + " (" + rows["clusters"].astype(str) + ")"
     for model, of_model in rows.groupby("model", sort=False):
-        write_part(PAGE, str(model), _table(of_model, list(WAYS)))
-    by_model = rows.pivot(index=["way", "collection"], columns="model", values="cell").fillna("-")
+        write_part(PAGE, str(model), _table(of_model, list(METHODS)))
+    by_model = rows.pivot(index=["method", "collection"], columns="model", values="cell").fillna("-")
     joined = by_model[list(SHOWN)].agg(" / ".join, axis=1).rename("cell").reset_index()
     shown = joined.merge(rows[["collection", "titled"]].drop_duplicates("collection"))
     shown = shown[shown["collection"].isin(SHORT_TITLES)]
     for file in SHORT_PAGES:
-        write_part(file, "ways", _table(shown, SHORT))
+        write_part(file, "methods", _table(shown, SHORT))
 
 
-def _table(rows: pd.DataFrame, ways: list[str]) -> str:
-    """Ways by collections."""
-    table = rows.pivot(index="way", columns="titled", values="cell").loc[ways].fillna("")
+def _table(rows: pd.DataFrame, methods: list[str]) -> str:
+    """Return a table of methods by collections."""
+    table = rows.pivot(index="method", columns="titled", values="cell").loc[methods].fillna("")
     return str(table.reset_index().to_markdown(index=False, disable_numparse=True))
 
 
@@ -133,7 +127,7 @@ def main() -> None:
     measured.add_argument("collections", type=Path)
     measured.add_argument("model", type=Path)
     measured.add_argument("names", nargs="*", help="default: all folders")
-    measured.add_argument("--sample", type=int, help="so many documents, all judged ones among them")
+    measured.add_argument("--sample", type=int, help="number of documents, all judged ones among them")
     commands.add_parser("page")
     args = parser.parse_args()
     if args.command == "page":

@@ -25,7 +25,7 @@ from experiments.measuring import write_part
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import MARGIN, summarise
-from mteb_longembed.comparing.verdict import Setting, advise, cheapest_named, cost
+from mteb_longembed.comparing.verdict import Setting, advise, cheapest_named, operations_of, size_of
 from mteb_longembed.evaluation import resampling
 from mteb_longembed.retrieval.settings import BM25Settings
 
@@ -66,7 +66,7 @@ def simulate(
     scores: pd.DataFrame,
     labels: pd.Series,
     candidates: Sequence[Candidate],
-    costs: Mapping[str, Mapping[str, Any]],
+    costs: Mapping[str, Cost],
     n: int,
 ) -> dict[str, float]:
     """Mean loss in points of each rule, what the cheapest one saves, and how often words are false."""
@@ -77,16 +77,19 @@ def simulate(
         long = scores[chosen].melt(ignore_index=False, var_name="candidate", value_name="score")
         long = long.reset_index(names="query").assign(task="", split="")
         long["clusters"] = long["query"].map(labels).map(lambda label: [label])
-        summary = summarise(long, candidates, costs)
+        rows_of_draw = summarise(long, candidates, costs)
         setting = Setting(n_queries=int(chosen.sum()), n_clusters=labels[chosen].nunique())
-        advice = advise(summary, setting)
-        found = {row.Index: row for row in summary.itertuples()}
+        advice = advise(rows_of_draw, setting)
+        found = {row.id: row for row in rows_of_draw}
         named = found[advice.recommended]
         if advice.verdict == "undecided":
             named = cheapest_named(list(found.values()))
         others = 100 * scores[~chosen].mean()
-        losses = others.max() - others[[advice.recommended, advice.best, named.Index]].to_numpy()
-        rows.append([*losses, *cost(named), *cost(found[advice.best]), advice.verdict])
+        losses = others.max() - others[[advice.recommended, advice.best, named.id]].to_numpy()
+        spent = [
+            value for row in (named, found[advice.best]) for value in (operations_of(row), size_of(row)[0])
+        ]
+        rows.append([*losses, *spent, advice.verdict])
     names = [
         "compare",
         "the highest",
@@ -120,7 +123,7 @@ def measure(folder: Path, model: str, collection: str) -> None:
     rows = json.loads((folder / "compare.json").read_text())["candidates"]
     names = [field.name for field in fields(Cost)]
     candidates = [candidate_of(row) for row in rows]
-    costs = {row["candidate"]: {name: row[name] for name in names} for row in rows}
+    costs = {row["candidate"]: Cost(**{name: row[name] for name in names}) for row in rows}
     frame = pd.read_parquet(folder / "scores.parquet")
     scores = frame.pivot(index="query", columns="candidate", values="score")
     labels = frame.drop_duplicates("query").set_index("query")["clusters"].str[0].loc[scores.index]
@@ -143,7 +146,7 @@ def keep_scores(folder: Path, model: str) -> None:
     # the labels of a page depend on what else it shows
     rows["label"] = [row.candidate.removeprefix(row.base) for row in rows.itertuples()]
     rows.loc[rows["is_base"], "label"] = "base"
-    shown = rows[["label", "score", "low", "high", "vectors", "share_read"]].round(3)
+    shown = rows[["label", "score", "score_low", "score_high", "vectors", "share_read"]].round(3)
     shown["label"] = shown["label"].str.replace(r"expand=.*/", "expand=", regex=True)
     shown.insert(0, "model", model)
     known = pd.read_csv(RUNS)

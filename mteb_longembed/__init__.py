@@ -2,7 +2,7 @@
 
     model = mteb_longembed.extend("intfloat/e5-base-v2", "pi", target_len=4096)
     model = mteb_longembed.load("e5-base+ntk@4096")
-    searcher = mteb_longembed.search("e5-base+pcw@32k:vectors=window,weights=idf")
+    searcher = mteb_longembed.search("e5-base+hybrid")
 
 Importing this package imports neither mteb nor torch. It only makes sure that mteb learns our tasks, benchmarks
 and model names as soon as mteb is imported (`autoload.py`).
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .retrieval.searcher import open_index as open_index
     from .retrieval.searcher import search as search
 
-__version__ = "0.8.0"
+__version__ = "0.9.0"
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {

@@ -19,7 +19,7 @@ COMMANDS = {
     "compare": "which method is best for my model and data, at what cost",
     "search": "the best documents of your own files for a question",
     "index": "encode your own files once, and save the index for search",
-    "list": "strategies, aliases of models, tasks",
+    "list": "strategies, presets, aliases of models, tasks",
     "report": "what each strategy gains, from a folder of results",
     "leaderboard": "mteb's leaderboard of a folder of results, in a browser",
     "export": "a plain checkpoint that needs none of our code",

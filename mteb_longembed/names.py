@@ -29,8 +29,8 @@ PRESET_STRATEGY = "pcw"
 PRESET_TARGET = "32k"
 PRESETS = {
     "windows": Preset("vectors=window", "a vector for each window, of which the best one counts"),
-    "late": Preset("query=tokens,vectors=64", "each token of the query finds its best chunk of 64 tokens"),
-    "hybrid": Preset("fusion=bm25,query=tokens,vectors=64", "late, and BM25 by passage with query expansion"),
+    "late": Preset("query=tokens,vectors=16", "each token of the query finds its best chunk of 16 tokens"),
+    "hybrid": Preset("fusion=bm25,query=tokens,vectors=16", "late, and BM25 by passage with query expansion"),
 }
 
 #: mteb's name of its BM25.
@@ -104,7 +104,7 @@ def split_name(text: str) -> tuple[str, str | None, str | None, str]:
 def with_preset(text: str) -> str:
     """Return a name with a preset in place of its settings, if one matches.
 
-    >>> with_preset("e5-base+pcw@32768:vectors=64,query=tokens"), with_preset("e5-base+pcw@4k:vectors=window")
+    >>> with_preset("e5-base+pcw@32768:vectors=16,query=tokens"), with_preset("e5-base+pcw@4k:vectors=window")
     ('e5-base+late', 'e5-base+windows@4k')
     >>> with_preset("e5-base+pcw@4k:vectors=32")
     'e5-base+pcw@4k:vectors=32'

@@ -127,8 +127,8 @@ def test_each_task_of_the_slurm_script_runs_its_own_name(tmp_path) -> None:
         }  # fmt: skip
         command = ["bash", "-eu", str(tmp_path / "job.sh")]
         ran = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        offline, store, *arguments = ran.stdout.splitlines()
-        assert (offline, store) == ("1", f"/scratch/{task}/store")
+        offline, cache, *arguments = ran.stdout.splitlines()
+        assert (offline, cache) == ("1", f"/scratch/{task}/cache")
         options = dict(zip(arguments[1::2], arguments[2::2], strict=True))
         assert arguments[0] == "run" and options["--output-folder"] == "/home/me/results"
         assert options["-b"] in {benchmark.name for benchmark in make_benchmarks()}

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import mteb_longembed
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: Example -> what must be installed beside this package.
 NEEDS = {
@@ -27,8 +29,15 @@ NEEDS = {
     "position_tuning": "accelerate",
     "qdrant_search": "qdrant_client",
 }
-#: Tested in test_ray_corpus.py, test_drawn_questions.py and test_write_questions.py, or a part of others.
-ELSEWHERE = ("documents", "drawn_questions", "lancedb_shards", "ray_corpus", "write_questions")
+#: Tested below, in test_ray_corpus.py, test_drawn_questions.py and test_write_questions.py, or a part of others.
+ELSEWHERE = (
+    "documents",
+    "drawn_questions",
+    "fastapi_search",
+    "lancedb_shards",
+    "ray_corpus",
+    "write_questions",
+)
 
 
 @pytest.fixture
@@ -82,6 +91,17 @@ def test_a_trained_adapter_is_saved_and_found_again(run) -> None:
 
 def test_position_tuning_adds_rows(run) -> None:
     assert run("position_tuning")["ROWS"] == 512 + 1024  # those of short inputs, and of long ones
+
+
+def test_a_saved_index_answers_behind_fastapi(tmp_path, monkeypatch) -> None:
+    testing = pytest.importorskip("fastapi.testclient")
+    searcher = mteb_longembed.search("bm25:window=20")
+    searcher.add(["a", "b"], ["The key is under the mat.", "The cat is on it."])
+    searcher.save(tmp_path / "index")
+    monkeypatch.setenv("INDEX", str(tmp_path / "index"))
+    app = runpy.run_path(str(EXAMPLES / "fastapi_search.py"))["app"]
+    (hit,) = testing.TestClient(app).get("/search", params={"question": "Where is the key?"}).json()
+    assert hit["id"] == "a" and hit["passage"] == "The key is under the mat."
 
 
 def test_lancedb_finds_a_key_of_many_letters(tmp_path, monkeypatch) -> None:

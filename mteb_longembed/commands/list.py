@@ -1,4 +1,4 @@
-"""Strategies, aliases of models, and tasks."""
+"""Strategies, presets, aliases of models, and tasks."""
 
 import argparse
 import json
@@ -53,6 +53,17 @@ def strategies() -> Part:
     return "\n".join(lines), data
 
 
+def presets() -> Part:
+    """Every preset with its full name."""
+    from mteb_longembed.names import PRESET_STRATEGY, PRESET_TARGET, PRESETS
+
+    data = []
+    for key, preset in PRESETS.items():
+        full = f"MODEL+{PRESET_STRATEGY}@{PRESET_TARGET}:{preset.settings}"
+        data.append({"preset": f"MODEL+{key}", "full name": full, "what it does": preset.meaning})
+    return f"Presets, which take a target and settings too, such as MODEL+hybrid@8k\n{_table(data)}", data
+
+
 def models() -> Part:
     """Every alias with its model."""
     from mteb_longembed.zoo import ZOO
@@ -83,7 +94,7 @@ def tasks() -> Part:
     return f"Tasks, together the benchmarks {names}\n{_table(rows)}\nVariants: docs/tasks.md", data
 
 
-_PARTS = {part.__name__: part for part in (strategies, models, tasks)}
+_PARTS = {part.__name__: part for part in (strategies, presets, models, tasks)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -84,7 +84,8 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as plain values, each interval in three: the mean, `_low` and `_high`."""
-        values = asdict(self)
+        values = {"candidate": self.id, **asdict(self)}
+        del values["id"]
         metrics: dict[str, dict[str, float]] = values.pop("metrics")
         values |= values.pop("cost")
         for name in ("score", "to_best"):
@@ -100,11 +101,7 @@ def _spread(name: str, interval: Mapping[str, float]) -> dict[str, float]:
 
 def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
     """Return rows as a table, by the ids of candidates."""
-    return (
-        pd.DataFrame([row.as_dict() for row in rows])
-        .rename(columns={"id": "candidate"})
-        .set_index("candidate")
-    )
+    return pd.DataFrame([row.as_dict() for row in rows]).set_index("candidate")
 
 
 def summarise(

@@ -31,7 +31,7 @@ class Head:
         behind: the modules behind the pooling, such as Dense and Normalize.
         normalize: whether several vectors are scaled to length 1 in the end.
         dims: leading dimensions that are kept of several vectors. None: all.
-        query_tokens: whether a query has a vector for each token, as in `LongPooling`.
+        late: whether it pools for late interaction, as in `LongPooling`.
     """
 
     pooling: Mapping[str, Any] | None = None
@@ -40,7 +40,7 @@ class Head:
     behind: tuple[nn.Module, ...] = ()
     normalize: bool = True
     dims: int | None = None
-    query_tokens: bool = False
+    late: bool = False
 
     @classmethod
     def of(cls, modules: Iterable[nn.Module]) -> Self:
@@ -58,8 +58,8 @@ class Head:
             return cls(behind=everything)
         pooling = rest.pop(0).get_config_dict()
         vectors = pooling.pop("vectors", None)
-        query_tokens = pooling.pop("query_tokens", False)
-        head = cls(pooling, vectors, weights, (*maps, *rest), query_tokens=query_tokens)
+        late = pooling.pop("late", False)
+        head = cls(pooling, vectors, weights, (*maps, *rest), late=late)
         if rest and isinstance(rest[-1], GroupByDocument):
             last = rest.pop()
             head = replace(head, behind=(*maps, *rest), normalize=last.normalize, dims=last.dims)
@@ -110,7 +110,7 @@ class Head:
             modules.append(self.weights)
         if is_ours:
             modules.append(
-                LongPooling(**(self.pooling or {}), vectors=self.vectors, query_tokens=self.query_tokens)
+                LongPooling(**(self.pooling or {}), vectors=self.vectors, late=self.late)
             )
         elif self.pooling is not None:
             modules.append(Pooling(**self.pooling))

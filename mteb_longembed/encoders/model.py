@@ -382,9 +382,8 @@ class LongModelMixin(BaseModel):
         if not self.has_several_vectors:
             return list(rows)
         # copied, so that the padding of the batch does not stay in memory
-        return [
-            row[mask] for row, mask in zip(rows, features["attention_mask"].bool().to(place), strict=True)
-        ]
+        kept = [mask.nonzero()[:, 0] for mask in features["attention_mask"].cpu()]
+        return [row[to_device(places, place)] for row, places in zip(rows, kept, strict=True)]
 
     def row_owner(self) -> object:
         """Return the key of this model in the embedding cache; None, with one warning, if its name does not hold."""
@@ -438,7 +437,7 @@ class LongModelMixin(BaseModel):
         """sentence-transformers' configuration, and the package that loading needs. Without it, loading says why."""
         config = super()._get_model_config()
         needs = {
-            "specifier": ">=0.8.0",  # the oldest version that reads what we save
+            "specifier": ">=0.9.0",  # the oldest version that reads what we save
             "reason": "it extends the model to longer inputs; pip install mteb-longembed",
         }
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}

@@ -156,17 +156,18 @@ class LongPooling(Pooling):
 
     Args:
         vectors: content tokens for each vector, or `window`. None: one vector.
-        query_tokens: whether a query has a vector for each content token, as in late interaction.
+        late: whether a query has a vector for each content token, as in late interaction. Token embeddings are then
+            scaled to length 1 before they are averaged: the product of a query token and a mean is a mean of cosines.
     """
 
-    config_keys = [*Pooling.config_keys, "vectors", "query_tokens"]
+    config_keys = [*Pooling.config_keys, "vectors", "late"]
 
     def __init__(
-        self, *args: Any, vectors: Vectors | None = None, query_tokens: bool = False, **kwargs: Any
+        self, *args: Any, vectors: Vectors | None = None, late: bool = False, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
         self.vectors: Vectors | None = read("vectors", Vectors | None, vectors)
-        self.query_tokens = query_tokens
+        self.late = late
         #: What of the arguments of `encode` the forward pass takes: queries have one vector.
         self.forward_kwargs = set() if vectors is None else {"task"}
 
@@ -181,7 +182,7 @@ class LongPooling(Pooling):
         texts = torch.arange(len(batch.bounds))
         wanted = self.vectors
         if task == "query":
-            wanted = 1 if self.query_tokens else None
+            wanted = 1 if self.late else None
         if batch.texts is not None and wanted == "window":
             texts = batch.texts
         elif batch.texts is not None:
@@ -193,11 +194,14 @@ class LongPooling(Pooling):
                 vectors = features["token_embeddings"].sum(1) / total
         if isinstance(wanted, int):
             groups = [spans(row, wanted) for row in batch.bounds]
+            tokens: Tensor = features["token_embeddings"]
+            if self.late:
+                tokens = torch.nn.functional.normalize(tokens, dim=-1)
             texts = texts.repeat_interleave(torch.tensor(list(map(len, groups))))
             weights: Iterable[Tensor | None] = repeat(None)
             if batch.weights is not None:
                 weights = batch.weights
-            vectors = torch.cat(list(map(mean_of_groups, groups, features["token_embeddings"], weights)))
+            vectors = torch.cat(list(map(mean_of_groups, groups, tokens, weights)))
         counts = texts.bincount(minlength=len(batch.bounds))
         return {**features, "sentence_embedding": vectors, BATCH: replace(batch, vectors=counts)}
 

@@ -52,17 +52,17 @@ class Representation:
     Args:
         rule: of corpus weights.
         step: content tokens for each vector, or `window`; None for one vector a text.
-        query_tokens: whether it pools queries alone, with a vector for each token.
+        late: whether it pools for late interaction: a query has a vector for each token.
         is_sparse: whether the vectors are sparse.
     """
 
     def __init__(
-        self, rule: Rule | None, step: Vectors | None, query_tokens: bool = False, is_sparse: bool = False
+        self, rule: Rule | None, step: Vectors | None, late: bool = False, is_sparse: bool = False
     ) -> None:
         self.is_sparse = is_sparse
         self.rule = rule
         self.step = step
-        self.query_tokens = query_tokens
+        self.late = late
         self.forget()
 
     def forget(self) -> None:
@@ -74,7 +74,7 @@ class Representation:
     @property
     def name(self) -> str:
         """The name of its vectors in a saved index."""
-        return f"vectors-{self.rule or 'plain'}-{self.step or 'one'}"
+        return f"vectors-{'late' if self.late else self.rule or 'plain'}-{self.step or 'one'}"
 
 
 class Pass:
@@ -141,15 +141,12 @@ class Pass:
         return cast("LongModel", self.load().model)
 
     def represent(
-        self, rule: Rule | None = None, step: Vectors | None = None, *, query_tokens: bool = False
+        self, rule: Rule | None = None, step: Vectors | None = None, *, late: bool = False
     ) -> Representation:
-        """Return the representation that is pooled in this way. The next call of `fit` fills a new one.
-
-        With `query_tokens` it is a representation of queries, and holds no documents.
-        """
-        wanted = (rule, step, query_tokens)
+        """Return the representation that is pooled in this way. The next call of `fit` fills a new one."""
+        wanted = (rule, step, late)
         for one in self.representations:
-            if (one.rule, one.step, one.query_tokens) == wanted:
+            if (one.rule, one.step, one.late) == wanted:
                 return one
         if rule is not None:
             check_averages("weights", "the model", self.model.head.mode)
@@ -172,25 +169,22 @@ class Pass:
         if documents is not self.documents:
             self._forget()
             self.documents = documents
-        missing = [one for one in self._of_documents() if len(one.vectors) < len(documents)]
+        missing = [one for one in self.representations if len(one.vectors) < len(documents)]
         if missing:
             self._append(missing, documents)
 
     def add(self, documents: Documents) -> None:
         """Encode the documents after the old ones. A call that fails changes nothing."""
         if len(documents) > len(self.documents):
-            self._append(self._of_documents(), documents, len(self.documents))
+            self._append(self.representations, documents, len(self.documents))
             self.documents = documents
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the old documents, bool `[old documents]`."""
         if len(documents) < len(self.documents):
-            for one in self._of_documents():
+            for one in self.representations:
                 one.vectors.keep(kept)
             self.documents = documents
-
-    def _of_documents(self) -> list[Representation]:
-        return [one for one in self.representations if not one.query_tokens]
 
     def _append(self, missing: Sequence[Representation], documents: Documents, first: int = 0) -> None:
         before = [len(one.vectors) for one in missing]
@@ -233,9 +227,8 @@ class Pass:
         missing = [text for text in dict.fromkeys(texts) if (kind, text) not in wanted.known]
         if missing:
             # one call gives the vectors of all representations
-            wanted_too = self.representations if kind == PromptType.query else self._of_documents()
-            encoded = self._encode(wanted_too, missing, kind, self.documents)
-            for one, rows in zip(wanted_too, encoded, strict=True):
+            encoded = self._encode(self.representations, missing, kind, self.documents)
+            for one, rows in zip(self.representations, encoded, strict=True):
                 one.known.update({(kind, text): row for text, row in zip(missing, rows, strict=True)})
         found = [wanted.known[kind, text] for text in texts]
         for one in self.representations:
@@ -289,7 +282,7 @@ class Pass:
 
     def save(self, writer: Writer) -> None:
         """Write the vectors of all representations, and the token counts behind corpus weights."""
-        for one in self._of_documents():
+        for one in self.representations:
             if not writer.has(f"{one.name}.rows"):  # scorers of a hybrid share the pass
                 one.vectors.save(writer, one.name)
         if self._counts is not None:
@@ -303,7 +296,7 @@ class Pass:
         counts = reader.arrays("token-counts")
         if counts:
             self._counts = TokenCounts(**counts, n_documents=reader.settings["n_counted"])
-        for one in self._of_documents():
+        for one in self.representations:
             one.vectors.restore(reader, one.name)
 
 
@@ -338,8 +331,8 @@ def raw(model: LongModel, one: Representation, counts: TokenCounts | None = None
         head = head.weighted(TokenWeights.of_corpus(counts, one.rule, model.tokenizer))
     if one.step is not None and isinstance(model, LongSentenceTransformer):
         head = replace(head, vectors=one.step, dims=model.truncate_dim)
-    if one.query_tokens:
-        head = replace(head, query_tokens=True)
+    if one.late:
+        head = replace(head, late=True)
     return cast("LongModel", with_head(cast("Any", model), head))
 
 

@@ -26,7 +26,7 @@ from .passage_bm25 import VERSION
 from .settings import BM25Settings, SearchSettings
 
 #: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
-SEARCH_VERSION = "se8"
+SEARCH_VERSION = "se9"
 _PLAIN = SearchSettings()
 
 

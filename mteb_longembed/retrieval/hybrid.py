@@ -3,25 +3,29 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Span
 from .settings import LEXICAL_WEIGHT
 from .sparse_scorer import SparseScorer
 from .storage import Reader, Writer
+from .temperature import LEAST
 from .vector_scorer import VectorScorer
 
 
 class Hybrid:
-    """`S(q, d) = mean(v(q, d) / T) + lexical_weight * beyond(q) * w(q, d)`: vectors and BM25 in one score.
+    """`S(q, d) = mean(V(q, d)) + lexical_weight * U(q, d)`: vectors and BM25 in one score.
 
-    `v` is the score of vectors and `T` their temperature. With vectors that are adapted to the corpus it is the mean
-    with the model's own vectors: each finds what the other misses. `w` is `PassageBM25.log_odds`, which a long query
-    raises, and a query in other words than the documents' lowers. `beyond(q)` is `max(0, 1 - ln N / max w)`, with N
-    documents: the best of N documents has about `ln N` by chance, and only what exceeds this counts.
+    `U` is `PassageBM25.log_odds` above its median over the documents, in units of at most the mean excess over it (see
+    `lexical_evidence`). `V` is the evidence of the vectors: their scores divided by their temperature; for a query with
+    several vectors, whose score is a mean and so nearly normal over unrelated documents, how surprising the score is
+    (see `surprise`). With vectors that are adapted to the corpus, `V` is the mean with the model's own vectors: each
+    finds what the other misses.
 
     Source: both parts are log-odds. BM25 is a sum of them (Robertson and Zaragoza 2009, doi:10.1561/1500000019), and so
-        is the cosine of a model with a contrastive loss, divided by its temperature.
+        is the cosine of a model with a contrastive loss, divided by its temperature. The forms were chosen by
+        measurement (experiments/methods.md).
 
     Args:
         vectors: the part of the model; the passages of the last one are shown.
@@ -60,8 +64,11 @@ class Hybrid:
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """Return the score of each document for each query, float32 `[queries, documents]`."""
-        lexical = beyond_chance(self.lexical.log_odds(queries))
-        dense = [part.scores(queries) / np.float32(part.temperature) for part in self.vectors]
+        lexical = lexical_evidence(self.lexical.log_odds(queries))
+        dense = []
+        for part in self.vectors:
+            scores = part.scores(queries)
+            dense.append(surprise(scores) if part.is_late else scores / np.float32(part.temperature))
         total: np.ndarray = np.mean(dense, axis=0) + np.float32(self.lexical_weight) * lexical
         return total
 
@@ -82,14 +89,35 @@ class Hybrid:
         self.lexical.restore(reader, documents)
 
 
-def beyond_chance(log_odds: np.ndarray) -> np.ndarray:
-    """Reduce the lexical log-odds of each query, `[queries, documents]`, by what the best of N documents has by chance.
+def lexical_evidence(log_odds: np.ndarray) -> np.ndarray:
+    """Return how far lexical log-odds `[queries, documents]` lie above their median over the documents.
 
-    >>> beyond_chance(np.array([[4 * np.log(2), 0.0], [0.5, 0.0]])).round(2).tolist()
-    [[2.08, 0.0], [0.0, 0.0]]
+    The mean excess of the documents above the median is what chance gives. Where it is less than 1, it is the unit: a
+    query whose terms say little still ranks documents, and the best of them may stand out.
+
+    >>> lexical_evidence(np.array([[6.0, 0.0, 0.0], [0.2, 0.0, 0.0]])).tolist()
+    [[6.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
     if not log_odds.size:
         return log_odds
-    highest = np.maximum(log_odds.max(axis=1, keepdims=True), 1e-9)
-    reduced: np.ndarray = log_odds * np.maximum(1 - np.log(log_odds.shape[1]) / highest, 0)
-    return reduced
+    excess = log_odds - np.median(log_odds, axis=1, keepdims=True)
+    above = excess > 0
+    mean = np.where(above, excess, 0).sum(axis=1, keepdims=True) / np.maximum(
+        above.sum(axis=1, keepdims=True), 1
+    )
+    return (excess / np.clip(mean, LEAST, 1)).astype(np.float32)
+
+
+def surprise(scores: np.ndarray) -> np.ndarray:
+    """Return how surprising scores `[queries, documents]` are among those of all documents: `-ln(1 - Phi(z))`.
+
+    `z` is the distance to the median in robust standard deviations. The best of N documents has about `ln N` by chance.
+
+    >>> surprise(np.array([[-1.0, 0.0, 1.0, 4.0]])).round().tolist()
+    [[0.0, 0.0, 1.0, 4.0]]
+    """
+    if not scores.size:
+        return scores
+    low, middle, high = np.quantile(scores, [0.16, 0.5, 0.84], axis=1)[..., None]
+    z = (scores - middle) / np.maximum((high - low) / 2, LEAST)
+    return -log_ndtr(-z).astype(np.float32)

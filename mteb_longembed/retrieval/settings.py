@@ -62,6 +62,10 @@ class SearchSettings(_Settings):
             raise InputError(
                 f"lexical_weight needs fusion=bm25, got lexical_weight={self.lexical_weight:g} without it."
             )
+        if self.temperature is not None and self.query == "tokens":
+            raise InputError(
+                f"query=tokens has no temperature, got temperature={self.temperature:g}: leave one of them out."
+            )
         if self.temperature is not None and self.fusion is None and self.score is None:
             raise InputError(
                 f"temperature needs fusion=bm25 or score=softmax, got temperature={self.temperature:g} without them."

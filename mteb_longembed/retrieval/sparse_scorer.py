@@ -33,6 +33,9 @@ class SparseScorer:
         IncompatibleError: if the model compares vectors by another measure than the dot product.
     """
 
+    #: Whether a query has several vectors.
+    is_late = False
+
     def __init__(self, encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> None:
         if encoded.similarity != "dot":
             raise IncompatibleError(

@@ -49,12 +49,10 @@ class VectorScorer:
         self.encoded = encoded
         self.settings = settings
         self.meta = encoded.meta
-        self.representation = encoded.represent(settings.weights, vectors)
-        self._of_queries = self.representation
         #: Whether a query has several vectors.
         self.is_late = settings.query == "tokens" or encoded.is_late
-        if settings.query == "tokens" and not encoded.is_late:
-            self._of_queries = encoded.represent(None, vectors, query_tokens=True)
+        pools_late = self.is_late and not encoded.is_late
+        self.representation = encoded.represent(settings.weights, vectors, late=pools_late)
         #: The representation whose vectors the whitening is fitted on.
         self._fitted_on = self.representation
         #: Whether vectors are compared by the cosine.
@@ -134,12 +132,8 @@ class VectorScorer:
         return self._temperature.at(len(self._vectors), self._spread)
 
     def _spread(self) -> float:
-        rows, counts = self._query_vectors(pseudo_queries(self.encoded.documents.texts))
-        scores = rows @ self._mapped(self._vectors.sample(N_VECTORS)).T
-        if counts is not None:
-            ends = np.cumsum(counts)
-            scores = np.stack([scores[start:end].mean(axis=0) for start, end in pairwise([0, *ends])])
-        return spread(scores)
+        rows, _ = self._query_vectors(pseudo_queries(self.encoded.documents.texts))
+        return spread(rows @ self._mapped(self._vectors.sample(N_VECTORS)).T)
 
     def _prepare(self) -> None:
         """Fit the whitening, if there is none yet, and measure the vectors that are new."""
@@ -170,7 +164,7 @@ class VectorScorer:
 
         The numbers are None where each query has one vector.
         """
-        arrays = self.encoded.query_arrays(self._of_queries, queries)
+        arrays = self.encoded.query_arrays(self.representation, queries)
         rows = self._mapped(np.concatenate(arrays))
         if not self.is_late:
             return rows, None
@@ -253,7 +247,7 @@ class VectorScorer:
         writer.array(f"{name}.lengths", self._lengths)
         if self._map is not None:
             writer.arrays(f"{name}-whitening", {"mean": self._map.mean, "matrix": self._map.matrix})
-        if self.settings.fusion is not None or self.settings.score is not None:
+        if self.settings.score is not None or (self.settings.fusion is not None and not self.is_late):
             writer.settings[f"{name}-temperature"] = [self.temperature, self._temperature.n_documents]
 
     def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:

@@ -14,6 +14,7 @@ from mteb_longembed import cli
 from mteb_longembed.commands import compare
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.run import Done, Runner
+from mteb_longembed.comparing.summary import Row
 from mteb_longembed.comparing.verdict import Setting, type_next
 from mteb_longembed.errors import InputError
 from tests import tiny
@@ -42,7 +43,9 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     printed = capsys.readouterr().out
     use, certainty, price = printed.splitlines()[:3]
     assert use.startswith("Use ") and "Type: mteb-longembed search " in use
-    assert "12 queries" in certainty and "tokens a second" in price
+    assert (
+        "12 queries" in certainty and "times the operations of the base" in price
+    ) or "KB of vectors" in price
     assert "12 queries | 10,000 resamples, seed 0 | nDCG@10 | mteb-longembed" in printed
     words = shlex.split(use.partition("Type: mteb-longembed ")[2])
     assert words[0] == "search" and words[2:4] == ["--corpus", files[1]]
@@ -61,7 +64,7 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     assert cli.main([*line, "--json"]) == 0
     machine = json.loads(capsys.readouterr().out)
     assert machine == json.loads(page.with_name("compare.json").read_text())
-    assert all(row["low"] <= row["score"] <= row["high"] for row in machine["candidates"])
+    assert all(row["score_low"] <= row["score"] <= row["score_high"] for row in machine["candidates"])
 
 
 @pytest.mark.parametrize("tail", ["BASE+gp@128", "BASE+gp@128:fusion=bm25", "bm25:window=200"])
@@ -73,7 +76,7 @@ def test_what_it_says_to_type_runs(tail, base, files, tmp_path, capsys) -> None:
     # no document has the words YOUR QUESTION, so BM25 has nothing to show
     first = "No document has a word" if name.startswith("bm25") else "1. "
     assert capsys.readouterr().out.startswith(first)
-    (row,) = pd.DataFrame(advice["candidates"]).set_index("candidate").itertuples()
+    (row,) = (Row(id=one["candidate"], label="", kind=one["kind"]) for one in advice["candidates"])
     assert eval(type_next(row, Setting()), {"mteb_longembed": mteb_longembed}) is not None
 
 
@@ -85,7 +88,8 @@ def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compar
     assert printed.startswith("Nothing can be said yet.\n1 query cannot decide anything: judge 40 or more")
     (path,) = tmp_path.rglob("compare.json")
     machine = json.loads(path.read_text(), parse_constant=pytest.fail)  # NaN is no JSON
-    assert {row["low"] for row in machine["candidates"]} == {None}
+    assert {row["score_low"] for row in machine["candidates"]} == {None}
+    assert machine["schema"] == 1
     assert cli.main(["report", str(tmp_path / "out")]) == 2
 
 
@@ -101,7 +105,14 @@ def test_an_interrupt_prints_the_answer_and_ends_with_its_status(base, files, tm
     before = signal.getsignal(signal.SIGTERM)
     line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path), "--no-bm25"]
     assert cli.main(line) == 130
-    assert capsys.readouterr().out.startswith("Use base: there is nothing to compare it with.")
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        "1 of 2 candidates, interrupted. So far: use base: there is nothing to compare it with."
+    )
+    (written,) = tmp_path.rglob("compare.json")
+    machine = json.loads(written.read_text())
+    assert machine["is_complete"] is False and "1 of 2 candidates, interrupted" in machine["advice"]["use"]
+    assert "1 of 2 candidates, interrupted" in written.with_name("compare.html").read_text()
     assert signal.getsignal(signal.SIGTERM) == before
 
 

@@ -1,11 +1,13 @@
 """Frames that tests make without a model."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.summary import summarise
+from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.comparing.summary import Row, summarise
 
 #: Scores of one candidate by split and query.
 Scores = dict[tuple[str, str], dict[str, float]]
@@ -27,11 +29,17 @@ def frame(scores: dict[Candidate, Scores], tied: int = 0) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["candidate", "task", "split", "query", "clusters", "score", "is_tied"])
 
 
-def costs(**by_name: dict[str, Any]) -> dict[str, Any]:
-    """The cost of a model with one vector of 3 KB at 1,000 tokens a second, but for what is given."""
-    plain = {"tokens": 1000, "share_read": 1.0, "share_unknown": 0.0, "vectors": 1.0}
-    speeds = {"tokens_per_second": 1000.0, "device": "cpu"}
-    return {**plain, **speeds, "bytes": 3072.0, "longest": 4000, "median_len": 900.0, **by_name}
+def cost(**fields: Any) -> Cost:
+    """The cost of a model with one vector of 3 KB and a million operations a document, but for what is given."""
+    plain = {
+        "tokens": 1000,
+        "vectors": 1.0,
+        "bytes": 3072.0,
+        "flops": 1e6,
+        "longest": 4000,
+        "median_len": 900.0,
+    }
+    return Cost(**{**plain, **fields})
 
 
 def answers(right: int, n: int = 40) -> dict[str, float]:
@@ -42,9 +50,14 @@ def summary(
     right: dict[Candidate, int],
     n: int = 40,
     of: dict[Candidate, dict[str, Any]] | None = None,
-) -> pd.DataFrame:
-    """The summary of candidates that answer the first so many of `n` queries; `of` differs from `costs`."""
+) -> list[Row]:
+    """The rows of candidates that answer the first so many of `n` queries; `of` differs from `cost`."""
     scores = frame({candidate: {KEY: answers(k, n)} for candidate, k in right.items()})
     models = [candidate for candidate in right if candidate.kind != "bm25"]
-    given = {model.id: costs(**(of or {}).get(model, {})) for model in models}
+    given = {model.id: cost(**(of or {}).get(model, {})) for model in models}
     return summarise(scores, list(right), given)
+
+
+def row_of(rows: Sequence[Row], candidate: Candidate) -> Row:
+    (found,) = (row for row in rows if row.id == candidate.id)
+    return found

@@ -6,6 +6,7 @@ import pytest
 
 from mteb_longembed.comparing.candidates import Candidate, bm25_candidates, candidates_of, named, short_names
 from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.names import PRESETS
 from mteb_longembed.retrieval.settings import BM25Settings
 from tests import tiny
 
@@ -18,14 +19,16 @@ def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -
     names = tails(base, covering=256)
     windows = [name for name in names if name.startswith("+pcw@256")]
     expected = ("", ":vectors=window", ":score=softmax,vectors=window", ":weights=idf,whiten=0.5")
-    assert len(windows) == 11 and {f"+pcw@256{tail}" for tail in expected} < set(windows)
-    # words, with adapted vectors and with plain ones alone
-    assert windows[0] == "+pcw@256:fusion=bm25,score=softmax,vectors=window,weights=idf,whiten=0.5"
-    assert windows[1] == "+pcw@256:fusion=bm25,score=softmax,vectors=window"
-    assert names[0] == "+none@16" and names[12:] == ["+ntk@128"]
+    assert len(windows) == 13 and {f"+pcw@256{tail}" for tail in expected} < set(windows)
+    presets = [f"+pcw@256:{PRESETS[key].settings}" for key in ("windows", "late", "hybrid")]
+    assert windows[:3] == presets and windows[-1] == "+pcw@256:size=8,vectors=window"
+    assert names[0] == "+none@16" and names[14:] == ["+ntk@128"]
     found, notes = candidates_of(base, covering=256)
-    assert [c.passes for c in found].count(f"{base}+pcw@256") == 11 and not notes
+    assert [c.passes for c in found].count(f"{base}+pcw@256") == 12 and not notes
     assert [c.name for c in bm25_candidates(600)] == ["bm25:window=200", "bm25@512"]
+    # a quick comparison has one pass over windows
+    assert tails(base, covering=256, quick=True) == ["+none@16", *presets]
+    assert [c.name for c in bm25_candidates(600, [base], quick=True)] == ["bm25:window=200"]
 
 
 def test_one_position_strategy_is_tried_or_all() -> None:
@@ -37,17 +40,19 @@ def test_one_position_strategy_is_tried_or_all() -> None:
 
 
 def test_where_one_window_holds_the_documents_the_base_itself_is_adapted(base) -> None:
-    found = tails(base, covering=16)[:5]
-    assert found[:2] == ["+none@16", "+none@16:fusion=bm25,weights=idf,whiten=0.5"]
-    assert set(found[2:]) == {
-        f"+none@16:{way}" for way in ("fusion=bm25", "whiten=0.5", "weights=idf,whiten=0.5")
-    }
+    found = tails(base, covering=16)[:6]
+    assert found[:2] == ["+none@16", f"+none@16:{PRESETS['late'].settings}"]
+    rest = (PRESETS["hybrid"].settings, "fusion=bm25", "whiten=0.5", "weights=idf,whiten=0.5")
+    assert found[2:] == [f"+none@16:{settings}" for settings in rest]
 
 
 def test_a_base_that_does_not_average_tokens_has_no_weights(tmp_path) -> None:
     model = str(tiny.saved("bert", tmp_path, pooling="cls"))
     names = tails(model, covering=128)
-    assert not any("weights=" in name for name in names) and "+pcw@128:whiten=0.5" in names
+    assert (
+        not any("weights=" in name or "query=tokens" in name for name in names)
+        and "+pcw@128:whiten=0.5" in names
+    )
 
 
 def test_only_what_is_asked_for_is_tried(base) -> None:

@@ -60,7 +60,7 @@ def test_the_ranking_is_that_of_mteb_and_each_model_is_loaded_once_and_alone(
     assert len(repr(compared)) < 2_000 and compared.advice.use in repr(compared)
     again = compare(small, task, tmp_path)
     assert len(names) == len(small), "what has finished was loaded again"
-    same = ["score", "low", "high", "tokens_per_second", "bytes"]
+    same = ["score", "score_low", "score_high", "tokens_per_second", "flops", "bytes"]
     assert again.summary[same].equals(compared.summary[same])
 
 
@@ -78,14 +78,14 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     monkeypatch.setattr(Engine, "_forward", noting)
     vectors = [one for one in found if one.kind != "fusion"]
     result = compare(vectors, task, tmp_path / "out", show=True)
-    assert len(result.summary) == 9 and not result.texts("left out")
-    assert "| 612/612 " in capsys.readouterr().err.rsplit("\r", 1)[-1]
-    # 12 documents of 40 tokens, which are one sentence each and stand for queries too, and 12 queries of 8 tokens
-    assert n_encoded.count(40) == 24 and n_encoded.count(8) == 12 and len(n_encoded) == 36
-    # fusions, of which one is that of the best, need words and sentences too
+    assert len(result.summary) == 11 and not result.texts("left out")
+    assert "| 1.22k/1.22k " in capsys.readouterr().err.rsplit("\r", 1)[-1]
+    # for each size of windows 12 documents of 40 tokens and 12 queries of 8; and the sentences for a temperature
+    assert n_encoded.count(40) == 36 and n_encoded.count(8) == 24 and len(n_encoded) == 60
+    # hybrids, of which one is that of the best, have temperatures too
     n_encoded.clear()
     both = compare(found, task, tmp_path / "both", bm25=True)
-    assert len(both.summary) == 13 and n_encoded.count(40) == 24
+    assert len(both.summary) == 15 and n_encoded.count(40) == 48
 
 
 def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tmp_path, monkeypatch) -> None:
@@ -103,8 +103,8 @@ def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tm
     assert not found.texts("left out")
     (total,) = {total for _, total, _ in seen}
     assert seen[-1][0] == total
-    # words are read first
-    assert "expand" in next(desc for n, _, desc in seen if n)
+    # the base is read first
+    assert next(desc for n, _, desc in seen if n) == "Comparing, base"
 
 
 def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(

@@ -1,24 +1,27 @@
 """From scores by query to a row for each candidate."""
 
+import math
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.summary import by_split, summarise
-from tests.comparing.frames import BASE, GOOD, KEY, answers, frame, summary
+from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.comparing.summary import by_split, frame_of, queries_to_separate, summarise
+from tests.comparing.frames import BASE, GOOD, KEY, answers, frame, row_of, summary
 
 
 def test_the_best_is_first_and_a_sure_difference_has_an_interval_below_zero() -> None:
-    found = summary({BASE: 8, GOOD: 36})
-    assert list(found.index) == [GOOD.id, BASE.id]
-    good, base = found.loc[GOOD.id], found.loc[BASE.id]
-    assert good["score"] == pytest.approx(90) and base["to_best"] == pytest.approx(-70)
-    assert np.isnan(good["to_best"]) and base["to_best_low"] < -70 < base["to_best_high"] < 0
-    assert list(found["standing"]) == ["good enough", "behind"]
-    assert list(found["near_share"]) == pytest.approx([1, 0], abs=1e-6)
+    good, base = summary({BASE: 8, GOOD: 36})
+    assert (good.id, base.id) == (GOOD.id, BASE.id)
+    assert good.score.mean == pytest.approx(90) and base.to_best.mean == pytest.approx(-70)
+    assert math.isnan(good.to_best.mean) and base.to_best.low < -70 < base.to_best.high < 0
+    assert (good.standing, base.standing) == ("best", "behind")
+    assert (good.near_share, base.near_share) == pytest.approx((1, 0), abs=1e-6) and good.is_good_enough
 
 
-def test_each_word_follows_from_the_shares_and_the_interval() -> None:
+def test_no_standing_contradicts_the_interval_of_its_row() -> None:
     rng = np.random.default_rng(1)
     pool = [Candidate(f"org/mine+gp@{i + 512}", "org/mine", "strategy") for i in range(5)]
     skill = rng.random(400)
@@ -26,47 +29,63 @@ def test_each_word_follows_from_the_shares_and_the_interval() -> None:
     for spread in (0.0, 0.01, 0.1):
         scores = {c: {f"q{i}": min(max(x + rng.normal(-spread * k, 0.1), 0), 1) for i, x in enumerate(skill)}
                   for k, c in enumerate(pool)}  # fmt: skip
-        found = summarise(frame({c: {KEY: by_query} for c, by_query in scores.items()}), pool, {})
-        seen |= set(found["standing"])
-        assert list(found["standing"] == "good enough") == list(found["near_share"] >= 0.95)
-        assert (found.loc[found["standing"] == "behind", "to_best_high"] < 0).all()
-    assert seen == {"good enough", "may be best", "behind"}
+        first, *others = summarise(frame({c: {KEY: by_query} for c, by_query in scores.items()}), pool)
+        assert first.standing == "best"
+        for row in others:
+            assert (row.standing == "behind") == (row.to_best.high < 0)
+        seen |= {row.standing for row in others}
+    assert seen == {"not separated", "behind"}
 
 
 def test_equal_scores_are_called_the_same() -> None:
-    found = summary({BASE: 20, GOOD: 20})
-    assert list(found["standing"]) == ["may be best"] * 2 and found.index[0] == BASE.id
-    good = found.loc[GOOD.id]
-    assert good["is_same"] and good["to_best"] == 0
+    base, good = summary({BASE: 20, GOOD: 20})
+    assert (base.id, base.standing, good.standing) == (BASE.id, "best", "not separated")
+    assert good.is_same and good.to_best.mean == 0
     # no interval has width 0: none of the queries differs, but others might
-    assert good["to_best_low"] < 0 < good["to_best_high"]
-    assert list(summary({BASE: 200, GOOD: 200}, 200)["standing"]) == ["good enough"] * 2
+    assert good.to_best.low < 0 < good.to_best.high
+    assert all(row.is_good_enough for row in summary({BASE: 200, GOOD: 200}, 200))
 
 
-@pytest.mark.parametrize(("n", "second"), [(5, "may be best"), (6, "behind")])
+@pytest.mark.parametrize(("n", "second"), [(5, "not separated"), (6, "behind")])
 def test_with_fewer_than_six_queries_nobody_is_behind(n, second) -> None:
     found = summary({BASE: 0, GOOD: n}, n)
-    assert found.loc[BASE.id, "standing"] == second
-    assert found.loc[GOOD.id, "standing"] == ("good enough" if second == "behind" else "may be best")
+    assert row_of(found, BASE).standing == second
 
 
 def test_queries_about_few_documents_show_nothing_however_many_they_are() -> None:
     scores = frame({BASE: {KEY: answers(0, 60)}, GOOD: {KEY: answers(60, 60)}})
     scores["clusters"] = [[f"d{int(query[1:]) // 12}"] for query in scores["query"]]
-    found = summarise(scores, [BASE, GOOD], {})
-    assert set(found["standing"]) == {"may be best"} and found.loc[BASE.id, "to_best_high"] >= 0
+    found = row_of(summarise(scores, [BASE, GOOD]), BASE)
+    assert found.standing == "not separated" and found.to_best.high >= 0
 
 
 def test_tasks_weigh_the_same_however_many_splits_they_have() -> None:
     scores = frame(
         {BASE: {("A", "test_1"): answers(40), ("A", "test_2"): answers(40), ("B", "test"): answers(0)}}
     )
-    assert summarise(scores, [BASE], {})["score"].tolist() == [pytest.approx(50)]
+    assert summarise(scores, [BASE])[0].score.mean == pytest.approx(50)
     assert by_split(scores)["score"].tolist() == [pytest.approx(100), pytest.approx(100), 0]
 
 
-def test_other_metrics_are_in_percent() -> None:
+def test_other_metrics_are_in_percent_and_a_table_has_a_column_for_everything() -> None:
     scores = frame({BASE: {KEY: answers(20)}, GOOD: {KEY: answers(30)}})
     scores["RR@5"] = scores["score"] / 2
-    found = summarise(scores, [BASE, GOOD], {})
-    assert found.loc[GOOD.id, "RR@5"] == pytest.approx(37.5) and found.loc[GOOD.id, "RR@5 low"] < 37.5
+    rows = summarise(scores, [BASE, GOOD])
+    interval = row_of(rows, GOOD).metrics["RR@5"]
+    assert interval.mean == pytest.approx(37.5) and interval.low < 37.5
+    table = frame_of(rows)
+    assert table.loc[GOOD.id, "RR@5_low"] == interval.low and table.loc[GOOD.id, "score"] == pytest.approx(75)
+    assert {field.name for field in fields(Cost)} <= set(table.columns)
+
+
+@pytest.mark.parametrize(
+    ("right", "n", "expected"), [((30, 27), 40, True), ((36, 8), 40, False), ((9, 9), 40, False)]
+)
+def test_more_queries_are_asked_for_only_where_they_would_separate_the_first_two(right, n, expected) -> None:
+    rows = summary({GOOD: right[0], BASE: right[1]}, n)
+    more = queries_to_separate(rows, n)
+    assert (more is not None) == expected
+    if more is not None:
+        # the interval shrinks with the root of the number of queries
+        half = (rows[1].to_best.high - rows[1].to_best.mean) * math.sqrt(n / (n + more))
+        assert half == pytest.approx(-rows[1].to_best.mean, rel=0.05)

@@ -130,7 +130,7 @@ def test_the_environment_names_the_folder_and_the_size(tmp_path: Path) -> None:
     store = EmbeddingCache.from_environment(environ)
     assert (store.folder, store.max_bytes) == (tmp_path, 2**29)
     usual = EmbeddingCache.from_environment({"XDG_CACHE_HOME": str(tmp_path)})
-    assert usual.folder == tmp_path / "mteb-longembed" / "embeddings"
+    assert usual.folder == tmp_path / "mteb-longembed"
 
 
 @pytest.mark.parametrize("size", ["big", "0", "nan"])
@@ -241,12 +241,12 @@ def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path:
 def test_rows_that_a_disk_has_changed_are_encoded_again(base, tmp_path, damage, recwarn) -> None:
     first = stored(base, tmp_path)
     expected = first.encode(TEXTS)
-    with contextlib.closing(sqlite3.connect(first.store.path)) as file, file:
+    with contextlib.closing(sqlite3.connect(first.embedding_cache.path)) as file, file:
         for key, numbers in file.execute("SELECT key, numbers FROM rows").fetchall():
             changed = damage(np.frombuffer(numbers, "<f4")).tobytes()
             file.execute("UPDATE rows SET numbers = ? WHERE key = ?", [changed, key])
     for n_read in (0, len(set(TEXTS))):
         again = stored(base, tmp_path)
         assert np.array_equal(again.encode(TEXTS), expected)
-        assert again.store.counts.rows_read == n_read
+        assert again.embedding_cache.counts.rows_read == n_read
     assert not [one for one in recwarn if one.category is RuntimeWarning]

@@ -74,7 +74,7 @@ def test_interval_and_words_never_contradict_each_other(first, random) -> None:
     assert math.isnan(interval.low) or interval.low <= interval.mean <= interval.high
     near = samples.near_shares("ab", 0.02)
     for name in "ab":
-        if samples.is_behind(name, "ab"):
+        if samples.to_best(name, "ab").high < 0:
             assert near[name] < 0.95 and samples.n_differing("a", "b") >= 6
     if near["b"] >= 0.95:
         assert interval.low > -0.2 or samples.n_clusters == 1
@@ -99,7 +99,7 @@ def test_equal_scores_leave_room_for_what_nobody_has_asked() -> None:
 def test_one_group_has_no_interval_and_shows_nothing() -> None:
     assert mean_interval([0.4]).mean == 0.4 and math.isnan(mean_interval([0.4]).low)
     together = candidates([0.0] * 9, [1.0] * 9, labels=[["d"]] * 9)
-    assert math.isnan(together.difference("a", "b").low) and not together.is_behind("a", "ab")
+    assert math.isnan(together.difference("a", "b").low) and not together.to_best("a", "ab").high < 0
 
 
 def test_with_less_than_six_differing_groups_no_difference_is_claimed_however_large() -> None:
@@ -114,8 +114,8 @@ def test_with_less_than_six_differing_groups_no_difference_is_claimed_however_la
             samples = candidates(first, second, labels=labels)
             assert samples.n_differing("a", "b") == n_differing
             if not is_claimed:
-                assert not samples.difference("a", "b").high < 0 and not samples.is_behind("b", "ab")
-    assert samples.is_behind("b", "ab")
+                assert not samples.difference("a", "b").high < 0 and not samples.to_best("b", "ab").high < 0
+    assert samples.to_best("b", "ab").high < 0
 
 
 # ---- shares

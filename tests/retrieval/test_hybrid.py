@@ -1,6 +1,7 @@
 """Vectors and words in one score: equal to the formula in loops."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
 from unittest.mock import Mock
@@ -11,7 +12,7 @@ from mteb.models.model_implementations.bm25 import bm25_s
 
 import mteb_longembed as longembed
 from mteb_longembed.retrieval.expansion import QueryExpansion
-from mteb_longembed.retrieval.hybrid import Hybrid, beyond_chance
+from mteb_longembed.retrieval.hybrid import Hybrid, lexical_evidence, surprise
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.settings import BM25Settings
@@ -27,14 +28,14 @@ SIZE = 4
 
 def fixed(highest: float, temperature: float) -> Any:
     """Vectors whose scores are the same for each query: from 0 to `highest`."""
-    made = Mock(meta=bm25_s, temperature=temperature)
+    made = Mock(meta=bm25_s, temperature=temperature, is_late=False)
     row = np.linspace(0, highest, len(DOCUMENTS), dtype=np.float32)
     made.scores = lambda queries: np.tile(row, (len(queries), 1))
     return made
 
 
 def slow_log_odds(query: str, scores: Sequence[float], matches: dict[str, dict[str, float]]) -> list[float]:
-    """Return the lexical evidence for each document, as log-odds beyond chance."""
+    """Return the lexical evidence for each document."""
     split = words_of(DOCUMENTS, "eng-Latn")
 
     def idf(word: str) -> float:
@@ -55,8 +56,16 @@ def slow_log_odds(query: str, scores: Sequence[float], matches: dict[str, dict[s
         }
         covered += idf(word) * max(shares.values(), default=0.0)
     coverage = covered / rarity
-    beyond = max(rarity * coverage**2 - math.log(len(scores)), 0.0)
-    return [beyond * score / max(scores) for score in scores]
+    return slow_evidence([rarity * coverage**2 * score / max(scores) for score in scores])
+
+
+def slow_evidence(log_odds: Sequence[float]) -> list[float]:
+    """Return log-odds above their median, in units of at most their mean excess."""
+    excess = [one - statistics.median(log_odds) for one in log_odds]
+    above = [one for one in excess if one > 0]
+    if not above:
+        return excess
+    return [one / min(sum(above) / len(above), 1) for one in excess]
 
 
 @pytest.mark.parametrize(("near", "lexical_weight"), [(False, 1.0), (True, 0.5)])
@@ -78,13 +87,42 @@ def test_the_score_is_that_of_the_formula(near: bool, lexical_weight: float) -> 
 
 
 @pytest.mark.parametrize("n", [1, 2, 100])
-def test_the_best_of_n_documents_must_beat_the_logarithm_of_n(n: int) -> None:
-    log_odds = np.zeros((3, n), np.float32)
-    log_odds[0, 0] = 6.0
-    log_odds[1, 0] = 0.5 * math.log(n)  # by chance
-    found = beyond_chance(log_odds)
-    assert found[0, 0] == pytest.approx(6 - math.log(n), abs=1e-5)
-    assert not found[1:].any() and not found[0, 1:].any()
+def test_the_lexical_evidence_has_the_mean_excess_as_its_unit_where_terms_say_little(n: int) -> None:
+    rng = np.random.default_rng(n)
+    log_odds = np.stack([np.zeros(n), rng.exponential(0.1, n), rng.exponential(5.0, n)]).astype(np.float32)
+    log_odds[1:, 0] = (0.8, 9.0)
+    found = lexical_evidence(log_odds)
+    for row, given in zip(found, log_odds.tolist(), strict=True):
+        assert row == pytest.approx(slow_evidence(given), rel=1e-4)
+    assert not found[0].any()  # no document has a term of the query
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 100])
+def test_a_score_is_as_surprising_as_the_tail_of_a_normal_distribution(n: int) -> None:
+    scores = np.random.default_rng(n).normal(0.3, 0.05, (4, n)).astype(np.float32)
+    scores[0, 0] = 0.6
+    scores[3] = 0.5
+    found = surprise(scores)
+    for row, given in zip(found, scores.astype(float).tolist(), strict=True):
+        low, middle, high = np.quantile(given, [0.16, 0.5, 0.84])
+        for value, one in zip(row, given, strict=True):
+            z = (one - middle) / max((high - low) / 2, 1e-6)
+            assert value == pytest.approx(-math.log(0.5 * math.erfc(z / math.sqrt(2))), rel=1e-3, abs=1e-4)
+    assert np.isfinite(found).all() and len(set(found[3].tolist())) == 1
+
+
+def test_a_query_of_tokens_counts_by_its_surprise(folder: Any) -> None:
+    late = longembed.search(f"{folder}+late@128", device="cpu").protocol
+    lexical = longembed.search(f"bm25:window=200,expand={folder}+late@128", device="cpu").protocol
+    hybrid = longembed.search(f"{folder}+hybrid@128:lexical_weight=0.5", device="cpu").protocol
+    for model in (late, lexical, hybrid):
+        model.index(corpus(0), **WHERE)
+    queries = ASKED["text"]
+    dense: Any = surprise(late.scorer.scores(queries))
+    words: Any = lexical.scorer
+    want = dense + 0.5 * lexical_evidence(words.log_odds(queries))
+    assert hybrid.scorer.scores(queries) == pytest.approx(want, rel=2e-3, abs=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +146,7 @@ def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     parts = models["fused"].scorer.vectors
     assert len(parts) == len(names) - 2
     of_vectors = [found[f"part {number}"] / part.temperature for number, part in enumerate(parts)]
-    want = np.mean(of_vectors, axis=0) + beyond_chance(models["words"].scorer.log_odds(ASKED["text"]))
+    want = np.mean(of_vectors, axis=0) + lexical_evidence(models["words"].scorer.log_odds(ASKED["text"]))
     assert found["fused"] == pytest.approx(want, rel=2e-3, abs=2e-3)
 
 

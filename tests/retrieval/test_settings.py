@@ -53,6 +53,8 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(f
         ("lexical_weight=0.5", "^lexical_weight needs fusion=bm25, got lexical_weight=0.5 without"),
         ("temperature=0.5", "^temperature needs fusion=bm25 or score=softmax, got temperature=0.5 without"),
         ("fusion=bm25,lexical_weight=0", "^lexical_weight must be a number above 0, got '0'"),
+        ("query=tokens,vectors=4,temperature=0.1", "^query=tokens has no temperature"),
+        ("query=tokens,vectors=4,weights=idf", "^query=tokens compares each token"),
         ("whiten=2", "^whiten must be a number above 0 and at most 1"),
         ("fusion=bm25,expand=mini-ape", "^expand is a setting of BM25 alone"),
         ("vectors=4,query=words", "^query must be one of sentences, tokens, got 'words'"),
