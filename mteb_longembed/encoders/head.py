@@ -109,9 +109,7 @@ class Head:
         if self.weights is not None:
             modules.append(self.weights)
         if is_ours:
-            modules.append(
-                LongPooling(**(self.pooling or {}), vectors=self.vectors, late=self.late)
-            )
+            modules.append(LongPooling(**(self.pooling or {}), vectors=self.vectors, late=self.late))
         elif self.pooling is not None:
             modules.append(Pooling(**self.pooling))
         modules += self.behind

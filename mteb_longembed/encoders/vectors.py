@@ -162,9 +162,7 @@ class LongPooling(Pooling):
 
     config_keys = [*Pooling.config_keys, "vectors", "late"]
 
-    def __init__(
-        self, *args: Any, vectors: Vectors | None = None, late: bool = False, **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, vectors: Vectors | None = None, late: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.vectors: Vectors | None = read("vectors", Vectors | None, vectors)
         self.late = late
