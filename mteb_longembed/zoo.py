@@ -109,6 +109,15 @@ ZOO: dict[str, ZooEntry] = {
     "granite-r2": _entry("ibm-granite/granite-embedding-english-r2", trained_len=8192),
     "granite-small-r2": _entry("ibm-granite/granite-embedding-small-english-r2", trained_len=8192),
     "granite-multi-r2": _entry("ibm-granite/granite-embedding-311m-multilingual-r2", trained_len=8192),
+    # late interaction; the files of the first one cut documents at 300 tokens, and its authors evaluate it on all of
+    # the 8,192 tokens of its backbone
+    "gte-moderncolbert": _entry("lightonai/GTE-ModernColBERT-v1", trained_len=8192),
+    "colbertv2": _entry("colbert-ir/colbertv2.0"),
+    "mxbai-colbert-17m": _entry("mixedbread-ai/mxbai-edge-colbert-v0-17m"),
+    "mxbai-colbert-32m": _entry("mixedbread-ai/mxbai-edge-colbert-v0-32m"),
+    # learned sparse models; the second one reads queries by a table
+    "splade-v3": _entry("naver/splade-v3"),
+    "opensearch-doc-v3": _entry("opensearch-project/opensearch-neural-sparse-encoding-doc-v3-distill"),
 }
 _BY_HUB_ID = {hub_id: _entry(hub_id) for hub_id in _PUBLISHED}
 _BY_HUB_ID |= {entry.hub_id: entry for entry in ZOO.values()}

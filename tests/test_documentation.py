@@ -180,7 +180,13 @@ def commands_of(path: Path) -> list[str]:
 
 COMMANDS = sorted({command for path in PAGES for command in commands_of(path)})
 #: The bases that pages name, each served as a tiny model.
-SERVED = ("intfloat/e5-base-v2", "intfloat/e5-large-v2", "sentence-transformers/all-MiniLM-L6-v2")
+SERVED = {
+    "intfloat/e5-base-v2": "my-model",
+    "intfloat/e5-large-v2": "my-model",
+    "sentence-transformers/all-MiniLM-L6-v2": "my-model",
+    "colbert-ir/colbertv2.0": "late",
+    "naver/splade-v3": "sparse",
+}
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +195,8 @@ def page_folder(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("pages")
     shutil.copytree(tiny.saved("bert", root / "tiny", max_position_embeddings=512), root / "my-model")
     (root / "my-model" / "README.md").write_text("---\nlicense: mit\n---\n")
+    tiny.late("bert", root)
+    tiny.sparse("bert", root)
     beir(root / "data", [tiny.text(60, seed) for seed in range(8)], [tiny.text(6, seed) for seed in range(8)])
     texts = root / "data"
     for name, source in (
@@ -225,8 +233,8 @@ def test_every_command_of_a_page_runs_or_names_what_there_is(
         (tmp_path / path.name).symlink_to(path)
     with LoopbackHub() as hub:
         hub.patch(monkeypatch, tmp_path / "hf")
-        for served in SERVED:
-            hub.add(served, page_folder / "my-model", sha=mteb.get_model_meta(served).revision)
+        for served, folder in SERVED.items():
+            hub.add(served, page_folder / folder, sha=mteb.get_model_meta(served).revision)
         if "my-index" in arguments[:1]:
             assert cli.main(["index", "bm25", "--corpus", "docs.jsonl", "--to", "my-index"]) == 0
         runs = ("search", "index", "compare", "export")

@@ -164,6 +164,7 @@ TRAINED = {
     "ada-002": 8191, "nomic-v1.5": 2048, "qwen3-0.6b": 32768, "qwen3-4b": 32768, "qwen3-8b": 32768,
     "nemotron3-1b": 32768, "nemotron3-8b": 32768, "harrier-270m": 32768, "harrier-0.6b": 32768, "ultrabert": 32768,
     "mdenseon": 8192, "granite-r2": 8192, "granite-small-r2": 8192, "granite-multi-r2": 8192,
+    "gte-moderncolbert": 8192,
 }  # fmt: skip
 
 

@@ -243,21 +243,26 @@ class Files:
         Raises:
             ModelError: if it does not list modules inside its folder.
         """
-        entries: list[Any] = self.json("modules.json", list)
-        first = entries[0] if entries and isinstance(entries[0], dict) else {}
-        if str(first.get("type")).endswith(".Router"):
-            routes = self.json(join(str(first.get("path")), "router_config.json"))
-            types = routes.get("types", {})
-            for name in sorted(types, key=lambda name: not name.startswith("document_")):
-                entries.append({"type": types[name], "path": join(str(first.get("path")), name)})
+        entries = self._checked("modules.json", self.json("modules.json", list))
+        if entries and entries[0]["type"].endswith(".Router"):
+            name = join(entries[0]["path"], "router_config.json")
+            types = self.json(name).get("types")
+            routes = types if isinstance(types, dict) else {}
+            parts = sorted(routes, key=lambda part: not part.startswith("document_"))
+            inside = [{"type": routes[part], "path": join(entries[0]["path"], part)} for part in parts]
+            entries += self._checked(name, inside)
+        return entries
+
+    def _checked(self, name: str, entries: list[Any]) -> list[dict[str, str]]:
+        """The entries of a file. ModelError if they are no modules inside the folder."""
         for entry in entries:
             known = entry if isinstance(entry, dict) else {}
             inside = known.get("path")
             is_inside = isinstance(inside, str) and not PureWindowsPath(inside).anchor and ".." not in inside
             if not is_inside or not isinstance(known.get("type"), str):
                 raise ModelError(
-                    f"modules.json of {self.path} must list modules with a type, and a path inside the model's own "
-                    f"folder, got {entry!r:.120}."
+                    f"{name} of {self.path} must list modules with a type, and a path inside the model's own folder, "
+                    f"got {entry!r:.120}."
                 )
         return entries
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import nn
 from transformers import PretrainedConfig
@@ -21,8 +22,8 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import whole_folder
 
 from .card import card_of
-from .checkpoint import POOLING_SWITCHES, Json
-from .head import Head
+from .checkpoint import KINDS, POOLING_SWITCHES, Json, kind_of_loaded
+from .head import Head, reader_of
 from .load import load
 from .model import LongTransformer, check_merged, settings_of
 from .swap import ABSOLUTE, ROTARY, UNKNOWN, LongRotary, LongTable, Positions, positions_of
@@ -42,7 +43,7 @@ _THETAS = {
 
 
 def export(
-    model: str | SentenceTransformer | MultiVectorEncoder,
+    model: str | SentenceTransformer | MultiVectorEncoder | SparseEncoder,
     folder: str | Path,
     *,
     trust_remote_code: bool = False,
@@ -51,7 +52,8 @@ def export(
 
     Args:
         model: a name, a folder that we saved, or a loaded model: an extended one, one that `adapt` made, or any
-            `SentenceTransformer`. A loaded model is not changed.
+            `SentenceTransformer`. A loaded model is not changed. A model with late interaction or a sparse one gets a
+            folder of its class, which sentence-transformers opens that has the class.
         folder: must be empty or not exist.
         trust_remote_code: run the base repository's own model code.
 
@@ -67,10 +69,15 @@ def export(
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"the folder to export to must be empty or not exist, got {folder}.")
-    if isinstance(model, (SentenceTransformer, MultiVectorEncoder)):
+    source: BaseModel
+    if isinstance(model, BaseModel):
         source = copy.deepcopy(model)
     else:
         source = load(model, device="cpu", trust_remote_code=trust_remote_code)
+    if kind_of_loaded(source) != "dense":
+        check_merged(source)
+        with whole_folder(folder) as unfinished:
+            return _write_class(source, unfinished)
     if not isinstance(source, SentenceTransformer):
         raise IncompatibleError(
             "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
@@ -107,6 +114,23 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     cast("Any", plain)._model_card_text = card
     plain.save_pretrained(str(folder))
     return lost + _for_old_readers(folder, length)
+
+
+def _write_class(source: BaseModel, folder: Path) -> list[str]:
+    """Write a model with late interaction or a sparse one, which is changed. Returns what `export` does."""
+    first: Any = reader_of(source)
+    if not isinstance(first, LongTransformer):
+        raise IncompatibleError(
+            f"export writes extended models, got a {type(source).__name__} that is not extended: use save_pretrained."
+        )
+    lost = _lost_in(first.config, first.strategy)
+    card = card_of(source, folder.name, lost=lost)
+    _make_plain(first)
+    owner: Any = KINDS[kind_of_loaded(source)]
+    plain = owner(modules=list(source), device="cpu", **settings_of(source))
+    plain._model_card_text = card
+    plain.save_pretrained(str(folder))
+    return lost
 
 
 # ---- the strategy in weights and settings -----------------------------------------------------------------------

@@ -252,8 +252,11 @@ class Pass:
         if not flat:
             return [[] for _ in wanted]
         if self.kind == "sparse":
-            rows_of = [encode_sparse(self.model_of(one), flat, kind, documents) for one in wanted]
-            return [[rows[text] for (text,) in chunks] for rows in rows_of]
+            # the vector of a text is the maximum of its windows
+            widest = next((one for one in wanted if one.step is not None), wanted[0])
+            rows_of = encode_sparse(self.model_of(widest), flat, kind, documents)
+            several = [rows_of[text] for (text,) in chunks]
+            return [several if one is widest else list(map(highest, several)) for one in wanted]
         if self.is_ours:
             models = [self.model_of(one) for one in wanted]
             encoded = encode(models, flat, kind, documents)
@@ -375,6 +378,15 @@ def encode_sparse(
         for text, row in zip(part, rows, strict=True):
             found[text] = sparse.csr_array(row.float().cpu().numpy())
     return found
+
+
+def highest(rows: sparse.csr_array) -> sparse.csr_array:
+    """Return the maximum of sparse vectors `[vectors, words]` as one, `[1, words]`.
+
+    >>> highest(sparse.csr_array([[1, 0, 3], [2, 0, 1]])).toarray().tolist()
+    [[2, 0, 3]]
+    """
+    return sparse.csr_array(np.atleast_2d(rows.max(axis=0).toarray()))
 
 
 def _prompt(model: LongModel, kind: PromptType, documents: Documents) -> str | None:

@@ -96,9 +96,11 @@ def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
         if not settings and vectors is None:
             return cast("MTEBModels", inner)
     elif isinstance(model, LongMultiVectorEncoder):
-        model.embedding_cache = EmbeddingCache.from_environment()
-        if model.kind == "late-interaction" and not settings:
+        is_late = model.kind == "late-interaction"
+        if is_late and not settings:
             return cast("MTEBModels", MultiVectorWrapper(model))
+        if not is_late:  # a vector for each token would be 50 MB a document
+            model.embedding_cache = EmbeddingCache.from_environment()
         # as mteb's encoders hold theirs, without `encode`
         meta = ModelMeta.from_multi_vector_encoder_model(model)
         inner = SimpleNamespace(model=model, mteb_model_meta=meta)

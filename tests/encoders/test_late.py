@@ -1,12 +1,14 @@
 """Late interaction: token vectors of the whole document, each once, and everything behind them as in stock."""
 
 import copy
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.multi_vector_encoder.losses import MultiVectorMultipleNegativesRankingLoss
 from sentence_transformers.multi_vector_encoder.modules import HierarchicalTokenPooling
@@ -187,6 +189,67 @@ def test_a_step_of_training_changes_the_backbone(base):
     loss(features, None).backward()
     gradient = model.backbone.model.embeddings.word_embeddings.weight.grad
     assert gradient is not None and float(gradient.abs().max()) > 0
+
+
+def test_a_plain_checkpoint_of_the_class_gives_the_same(tmp_path):
+    stock = of("modernbert", tmp_path / "base", document_length=11)
+    model = extended(stock, "pi", logn=False)
+    said = mteb_longembed.export(model, tmp_path / "plain")
+    plain = MultiVectorEncoder(str(tmp_path / "plain"), device="cpu")
+    assert type(plain[0]) is Transformer and len(said) == 1
+    for one, two in zip(plain.encode_document(LONG[1:]), model.encode_document(LONG[1:]), strict=True):
+        same_vectors(one, two)
+    with pytest.raises(IncompatibleError, match="cannot be a plain checkpoint"):
+        mteb_longembed.export(extended(stock, "pcw"), tmp_path / "other")
+    with pytest.raises(IncompatibleError, match="is not extended"):
+        mteb_longembed.export(stock, tmp_path / "third")
+
+
+# ---- folders of other libraries -----------------------------------------------------------------------------------
+
+
+def of_stanford(folder: Path) -> Path:
+    """A folder as Stanford's library writes it: the map beside the weights, and settings of its own."""
+    made = tiny.transformer("bert", folder / "stanford")
+    weights = {f"bert.{name}": tensor for name, tensor in load_file(made / "model.safetensors").items()}
+    save_file(weights | {"linear.weight": torch.randn(24, 32)}, made / "model.safetensors", {"format": "pt"})
+    config = json.loads((made / "config.json").read_text())
+    (made / "config.json").write_text(json.dumps({**config, "architectures": ["HF_ColBERT"]}))
+    settings = {
+        "query_maxlen": 8, "doc_maxlen": 12, "dim": 24, "query_token": "query", "doc_token": "passage",
+        "query_token_id": "query", "doc_token_id": "passage", "attend_to_mask_tokens": False,
+    }  # fmt: skip
+    (made / "artifact.metadata").write_text(json.dumps(settings))
+    return made
+
+
+def of_pylate(folder: Path) -> Path:
+    """A folder as PyLate 3 writes it: a Transformer and a Dense of its own."""
+    tiny.late("bert", folder)
+    made = folder / "late"
+    modules = json.loads((made / "modules.json").read_text())[:2]
+    modules[1]["type"] = "pylate.models.Dense.Dense"
+    (made / "modules.json").write_text(json.dumps(modules))
+    settings = {
+        "model_type": "ColBERT",
+        "query_prefix": "query ",
+        "document_prefix": "passage ",
+        "query_length": 8,
+    }
+    (made / "config_sentence_transformers.json").write_text(json.dumps({**settings, "document_length": 12}))
+    return made
+
+
+@pytest.mark.parametrize("made_by", [of_stanford, of_pylate])
+def test_folders_of_other_libraries_are_extended(made_by, tmp_path):
+    made = made_by(tmp_path)
+    stock = MultiVectorEncoder(str(made), device="cpu")
+    model = load(f"{made}+pcw@{LT}", device="cpu")
+    queries = [tiny.text(4), tiny.text(5)]
+    assert equal(model.encode_query(queries), stock.encode_query(queries))
+    assert equal(model.encode_document(queries), stock.encode_document(queries))
+    n = len(stock.tokenizer(stock.prompts["document"] + tiny.text(60))["input_ids"])
+    assert n - 3 < len(model.encode_document([tiny.text(60)])[0]) <= n
 
 
 # ---- what does not fit ------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, SparseEncoder
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Transformer
@@ -16,7 +17,7 @@ from mteb_longembed import load
 from mteb_longembed.encoders.model import LongSparseEncoder
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.swap import ABSOLUTE, ROTARY
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from tests import tiny
 from tests.encoders.strategies.test_pcw import slow_windows
 from tests.limits import same_vectors
@@ -183,6 +184,15 @@ def test_windows_need_the_pooling_of_logits(base):
     other[1].__class__ = Own
     with pytest.raises(IncompatibleError, match="need one SpladePooling"):
         extended(other, "pcw")
+
+
+def test_a_head_without_weights_is_told(tmp_path):
+    tiny.sparse("bert", tmp_path)
+    file = tmp_path / "sparse" / "model.safetensors"
+    left = {name: weight for name, weight in load_file(file).items() if "transform" not in name}
+    save_file(left, file, {"format": "pt"})
+    with pytest.raises(ModelError, match=r"lacks .* weights that the model needs: cls"):
+        load(f"{tmp_path / 'sparse'}+pcw@{LT}", device="cpu")
 
 
 def test_an_extended_model_is_not_extended_again(base):

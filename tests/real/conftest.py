@@ -30,6 +30,12 @@ def mpnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fetch("all-mpnet-base-v2", folder_of_models(tmp_path_factory))
 
 
+@pytest.fixture(scope="session")
+def splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of splade-tiny (4.4 million parameters), without modules of sentence-transformers."""
+    return fetch("splade-tiny", folder_of_models(tmp_path_factory))
+
+
 @pytest.fixture
 def qmsum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AbsTaskRetrieval:
     """QMSum from the files that `LONGEMBED_QMSUM` names, or from the hub."""

