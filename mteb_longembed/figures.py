@@ -37,6 +37,19 @@ def panels(width: float, height: float, n: int) -> tuple[Figure, Any]:
         return figure, figure.subplots(1, n, squeeze=False, sharey=True)[0]
 
 
+def panels_below(width: float, height: float, n: int) -> tuple[Figure, list[Any], Any]:
+    """A figure of this size in inches, `n` panels one below the other, and a place for a legend on their right."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        grid = figure.add_gridspec(n, 2, width_ratios=(2, 1))
+        legend = figure.add_subplot(grid[:, 1])
+        legend.set_axis_off()
+        return figure, [figure.add_subplot(grid[i, 0]) for i in range(n)], legend
+
+
 def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
     """A figure as the bytes of a file.
 

@@ -69,6 +69,7 @@ class Comparison:
         scores: one row for each query of each candidate: candidate, task, split, query, score and other metrics.
         rows: one for each candidate, the best first.
         by_split: one row for each candidate and split.
+        queries: one row for each query: task, split, query, its text, and the ids of its relevant documents.
         advice: what to use.
         notes: further sentences, each with its kind.
         tasks: names of the tasks.
@@ -83,6 +84,7 @@ class Comparison:
     scores: pd.DataFrame
     rows: list[Row]
     by_split: pd.DataFrame
+    queries: pd.DataFrame
     advice: Advice
     notes: list[Note]
     tasks: list[str]
@@ -105,6 +107,11 @@ class Comparison:
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row for each candidate, the best first: scores with intervals, shares, standing and cost."""
         return self.summary.copy()
+
+    @property
+    def recommended(self) -> Row:
+        """The row of the candidate to use."""
+        return next(row for row in self.rows if row.id == self.advice.recommended)
 
     @property
     def metric(self) -> str:
@@ -464,6 +471,7 @@ def _comparison(
         scores=scores,
         rows=rows,
         by_split=by_split(scores),
+        queries=_queries_of(splits),
         advice=advise(rows, setting, unfinished=unfinished),
         notes=notes,
         tasks=tasks,
@@ -474,3 +482,13 @@ def _comparison(
         identity=hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest(),
         written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
+
+
+def _queries_of(splits: Sequence[Split]) -> pd.DataFrame:
+    """Return the judged queries, for `Comparison.queries`."""
+    rows = []
+    for split in splits:
+        for query, text in split.judged_queries.items():
+            relevant = sorted(document for document, grade in split.judged[query].items() if grade > 0)
+            rows.append((*split.label, query, text, relevant))
+    return pd.DataFrame(rows, columns=["task", "split", "query", "text", "relevant"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -17,13 +20,16 @@ from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.evaluation.resampling import Interval
 from mteb_longembed.figures import GRID, drawn
-from mteb_longembed.files import make_folder, printable, slug, write_file
+from mteb_longembed.files import counted, make_folder, printable, slug, write_file
 
-from .figure import draw_figure
+from .failures import base_row, failures
+from .figure import COLOURS, draw_costs, draw_figure
 from .summary import MARGIN, Row, is_number
 from .verdict import percent, times_base
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .compare import Comparison
 
 MISSING = "-"
@@ -43,7 +49,14 @@ _LEGEND = {
     "read": "Read: the share of the documents' tokens that is read; unknown tokens count as not read.",
 }
 #: The columns of words: they are aligned left, and numbers right.
-_WORDS = ("candidate", "standing")
+_WORDS = ("candidate", "standing", "query", "id", "split", "relevant documents", "best other is")
+#: How many failures are shown; how many characters of a query, and of an id; and how many ids for each query.
+N_FAILURES = 200
+_QUERY_LENGTH = 300
+_ID_LENGTH = 60
+_N_IDS = 3
+#: A number of a table, perhaps with a sign that it is not quite that.
+_NUMBER = re.compile(r"([<>]?)([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,67 @@ def _split_table(comparison: Comparison) -> Table:
     return Table.of("splits", f"{comparison.metric} by task and split, in percent", rows)
 
 
+def failures_table(comparison: Comparison) -> Table | None:
+    """Return the worst failures of the recommended candidate; None if there is no other candidate, or no failure."""
+    found = failures(comparison)
+    if found.empty:
+        return None
+    labels = {row.id: row.label for row in comparison.rows}
+    several_splits = len(comparison.by_split[["task", "split"]].drop_duplicates()) > 1
+    rows = []
+    for one in found.head(N_FAILURES).to_dict("records"):
+        cells = {"query": _cut(one["text"], _QUERY_LENGTH), "id": _cut(one["query"], _ID_LENGTH)}
+        if several_splits:
+            cells["split"] = f"{one['task']} {one['split']}"
+        cells["relevant documents"] = _ids(one["relevant"])
+        for title in ("recommended", "base", "best other", "lost"):
+            cells[title] = MISSING if one[title] is None else f"{100 * one[title]:.1f}"
+        cells["best other is"] = labels[one["by"]]
+        rows.append(cells)
+    asked = counted(comparison.setting.n_queries, "query", "queries")
+    notes = [
+        f"Another candidate has a higher {comparison.metric} on {len(found):,} of {asked}. The best other one is "
+        "chosen for each query, so the best method has such queries too. Lost: the difference to it, in points."
+    ]
+    if len(rows) < len(found):
+        notes.append(f"Shown: the {len(rows):,} worst.")
+    base = base_row(comparison)
+    if base is not None and base.label != "base":
+        notes.append(f"Base: {base.label}.")
+    return Table.of("failures", f"Worst failures of {comparison.recommended.label}", rows, notes=notes)
+
+
+def _ids(ids: Sequence[str]) -> str:
+    """Return the first ids, and how many more there are."""
+    text = ", ".join(_cut(one, _ID_LENGTH) for one in ids[:_N_IDS])
+    if len(ids) > _N_IDS:
+        text += f" and {len(ids) - _N_IDS:,} more"
+    return text or MISSING
+
+
+def _cut(text: str, n_characters: int) -> str:
+    """Return a text in one line, or its beginning if it is longer."""
+    text = " ".join(text.split())
+    if len(text) <= n_characters:
+        return text
+    return f"{text[: n_characters - 1]}…"
+
+
+def sort_key(title: str, cell: str) -> float | None:
+    """Return the number by which the page sorts a cell; None for words, and if it is not known.
+
+    >>> sort_key("nDCG@10", "1,094.5 [84,99]"), sort_key("read", ">99 %"), sort_key("standing", "2")
+    (1094.5, 99.5, None)
+    """
+    if title == "to best" and cell in ("same", MISSING):
+        return 0.0
+    found = _NUMBER.match(cell)
+    if title in _WORDS or found is None:
+        return None
+    beyond = {"<": -0.5, ">": 0.5}.get(found[1], 0.0)
+    return float(found[2].replace(",", "")) + beyond
+
+
 def _number(value: float | None, digits: int) -> str:
     if not is_number(value):
         return MISSING
@@ -155,7 +229,9 @@ def _end(value: float, sign: str) -> str:
 
 
 def page(comparison: Comparison, command: str = "") -> str:
-    """One self-contained HTML page. It has its styles and its picture, and its own policy forbids to load more.
+    """One self-contained HTML page. It has its styles, pictures and script, and its own policy forbids to load more.
+
+    Without the script its tables cannot be sorted, and all else is the same.
 
     Args:
         comparison: what is shown.
@@ -173,19 +249,41 @@ def page(comparison: Comparison, command: str = "") -> str:
         "Left out": " ".join(comparison.texts("left out")) or "nothing",
         "Versions": ", ".join(f"{name} {version(name)}" for name in _SHOWN),
     }
-    svg = drawn(draw_figure(comparison), "svg", transparent=True).decode("utf-8")
-    # HTML must not contain the XML declaration and the document type
-    svg = svg[svg.index("<svg") :]
-    # black is the page's colour of text; matplotlib leaves out a black fill (see the style)
-    svg = svg.replace("#000000", "currentColor").replace(GRID, "rgba(128, 128, 128, 0.4)")
-    picture = Markup(svg.replace("<svg", '<svg role="img" aria-labelledby="standings"', 1))
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown
     )
-    template = (files("mteb_longembed.comparing") / "page.html.j2").read_text(encoding="utf-8")
-    values = {"picture": picture, "tables": tables(comparison), "facts": facts, "margin": f"{MARGIN:g}"}
-    values["words"] = _WORDS
-    return environment.from_string(template).render(comparison=comparison, **values)
+    folder = files("mteb_longembed.comparing")
+    template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
+    script = (folder / "sort.js").read_text(encoding="utf-8")
+    scatter = draw_costs(comparison)
+    found = failures_table(comparison)
+    return template.render(
+        comparison=comparison,
+        standings=_picture(draw_figure(comparison), "standings"),
+        scatter=scatter and _picture(scatter, "costs"),
+        tables=[*tables(comparison), *([found] if found else [])],
+        facts=facts,
+        margin=f"{MARGIN:g}",
+        words=_WORDS,
+        sort_key=sort_key,
+        colours={name.replace(" ", "-"): colour for name, colour in COLOURS.items()},
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _picture(figure: Figure, key: str) -> Markup:
+    """Return a figure as a part of the page, in the page's colours. What has its key as id describes it."""
+    svg = drawn(figure, "svg", transparent=True).decode("utf-8")
+    # HTML must not contain the XML declaration and the document type
+    svg = svg[svg.index("<svg") :]
+    # matplotlib gives each picture the same ids
+    svg = re.sub(r'(\sid="|href="#|url\(#)', rf"\1{key}-", svg)
+    # black is the page's colour of text; matplotlib leaves out a black fill (see the style)
+    svg = svg.replace("#000000", "currentColor").replace(GRID, "rgba(128, 128, 128, 0.4)")
+    for standing, colour in COLOURS.items():
+        svg = svg.replace(colour.lower(), f"var(--{standing.replace(' ', '-')})")
+    return Markup(svg.replace("<svg", f'<svg role="img" aria-labelledby="{key}"', 1))
 
 
 def _shown(value: object) -> object:

@@ -29,6 +29,14 @@ def frame(scores: dict[Candidate, Scores], tied: int = 0) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["candidate", "task", "split", "query", "clusters", "score", "is_tied"])
 
 
+def queries_of(scores: pd.DataFrame) -> pd.DataFrame:
+    """The queries of a frame of scores, each with a text and one relevant document."""
+    found = scores[["task", "split", "query"]].drop_duplicates(ignore_index=True)
+    return found.assign(
+        text="text of " + found["query"], relevant=[[f"document of {query}"] for query in found["query"]]
+    )
+
+
 def cost(**fields: Any) -> Cost:
     """The cost of a model with one vector of 3 KB and a million operations a document, but for what is given."""
     plain = {

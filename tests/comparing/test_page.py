@@ -1,18 +1,22 @@
 """The tables of a comparison in the terminal, and its page: what it loads, how it may break, texts of strangers."""
 
+import base64
+import hashlib
 import json
 import re
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from mteb_longembed.comparing.compare import Comparison
-from mteb_longembed.comparing.figure import draw_figure
-from mteb_longembed.comparing.page import Table, as_json, page, ranking_table
-from mteb_longembed.comparing.summary import by_split
+from mteb_longembed.comparing.figure import draw_costs, draw_figure
+from mteb_longembed.comparing.page import Table, as_json, failures_table, page, ranking_table
+from mteb_longembed.comparing.summary import by_split, summarise
 from mteb_longembed.comparing.verdict import Advice, Note, Setting
-from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, answers, frame, summary
+from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, answers, cost, frame, queries_of, summary
 
 HOSTILE = "../a\x1b[31m|b\n# c $x$ \\input{/etc/passwd} [red]<script>alert(1)</script>[/red] *_`~^&%#{}\u202e"
 LONG = replace(
@@ -30,6 +34,7 @@ def comparison(use: str = "Use it.", **changes: Any) -> Comparison:
         "scores": scores,
         "rows": made,
         "by_split": by_split(scores),
+        "queries": queries_of(scores),
         "advice": Advice("undecided", LONG.id, LONG.id, "type this", use, "Why.", "Price."),
         "notes": [Note("data", "one line"), Note("caution", "Mind."), Note("left out", "No.")],
         "tasks": ["LongEmbedQMSum"],
@@ -95,7 +100,96 @@ def test_json_has_no_nan_and_notes_with_their_kinds() -> None:
     assert plain["notes"][0] == {"kind": "data", "text": "one line"}
 
 
+def failing(n: int, text: str, document: str) -> Comparison:
+    """A comparison whose recommended candidate loses up to 1 on each of `n` queries, the last one most."""
+    scores = {f"q{i}": 1 - i / n for i in range(1, n + 1)}
+    right = frame({LONG: {KEY: scores}, LEXICAL: {KEY: dict.fromkeys(scores, 1.0)}})
+    queries = pd.DataFrame(
+        [(*KEY, query, f"{query} {text}", [document] * 9) for query in scores],
+        columns=["task", "split", "query", "text", "relevant"],
+    )
+    rows = summarise(right, [LONG, LEXICAL], {LONG.id: cost()})
+    return comparison(scores=right, rows=rows, by_split=by_split(right), queries=queries)
+
+
+def test_long_queries_are_cut_so_a_page_of_five_thousand_stays_small() -> None:
+    made = failing(5000, '"&<' * 20_000, "x" * 5000)
+    text = page(made)
+    assert len(text.encode()) < 3_000_000
+    assert text.count("q5000 ") == 1 and "q4801 " in text and "q4800 " not in text
+    found = failures_table(made)
+    assert found is not None and len(found.cells) == 200
+    assert (found.cells["query"].str.len() == 300).all() and found.cells["query"].str.endswith("…").all()
+    lost = found.cells["lost"].astype(float)
+    assert lost.is_monotonic_decreasing and lost[0] == 100.0
+    assert found.cells["relevant documents"][0].endswith("… and 6 more")
+    assert "on 5,000 of 40 queries" in found.notes[0] and found.notes[1] == "Shown: the 200 worst."
+
+
+def test_queries_and_ids_are_escaped() -> None:
+    text = page(failing(7, HOSTILE, HOSTILE))
+    assert "<script>alert" not in text and "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_only_the_script_of_the_page_may_run_and_names_cannot_change_it() -> None:
+    text = page(failing(7, HOSTILE, HOSTILE), HOSTILE)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'\"" in text
+    assert "aria-sort" in script and not re.search(r"\son\w+=", text)
+
+
+def test_cells_of_numbers_are_sorted_as_numbers_and_missing_ones_have_none() -> None:
+    made = comparison(rows=summary({LONG: 36, SHORT: 36, LEXICAL: 24}, of={LONG: {"bytes": 2**21 * 1.0}}))
+    shown = re.search(r'<table id="table-compare">(.*?)</table>', page(made), re.DOTALL)
+    assert shown
+    titles = re.findall(r"<th[^>]*>([^<]*)</th>", shown[1])
+    rows = [
+        re.findall(r'<td(?: data-sort="([^"]*)")?', row) for row in re.findall(r"<tr.*?</tr>", shown[1])[1:]
+    ]
+    assert titles == list(ranking_table(made).cells)
+    keys = {title: [row[i] for row in rows] for i, title in enumerate(titles)}
+    assert [float(key) for key in keys["KB/doc"][:2]] == [2048.0, 3.0] and keys["KB/doc"][2] == ""
+    assert [float(key) for key in keys["to best"][:2]] == [0.0, 0.0] and float(keys["to best"][2]) == -30.0
+    assert [float(key) for key in keys["nDCG@10"]] == [90.0, 90.0, 60.0]
+    assert set(keys["candidate"]) == {""} == set(keys["standing"])
+
+
 # ---- figures
+
+
+def test_scores_are_drawn_against_costs_with_ranks_that_do_not_collide() -> None:
+    # about 20 candidates of three sizes, and BM25
+    models = [replace(GOOD, name=f"org/mine+pcw@{2048 + i}:vectors=window") for i in range(18)]
+    right = {LEXICAL: 20, **dict.fromkeys(models, 30)}
+    sizes = {model: {"bytes": 3072.0 * 8 ** (i % 3)} for i, model in enumerate(models)}
+    made = comparison(
+        rows=summary(right, of=sizes), advice=replace(comparison().advice, recommended=models[0].id)
+    )
+    figure = draw_costs(made)
+    assert figure is not None
+    figure.canvas.draw()
+    bytes_axes, operations = (axes for axes in figure.axes if axes.axison)
+    assert [text.get_text() for text in bytes_axes.get_xticklabels()] == ["0", "3", "24", "192"]
+    assert [text.get_text() for text in operations.get_xticklabels()] == ["0", "0.001"]
+    for axes in figure.axes:
+        boxes = [text.get_window_extent() for text in axes.texts]
+        assert len(boxes) in (19, 38)
+        assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+    points = {float(line.get_xdata()[0]): line for line in bytes_axes.lines if line.get_marker() == "o"}
+    assert len(points) == 19
+    assert sum(line.get_markeredgecolor() == "#000000" for line in points.values()) == 1
+    lowest = points[min(points)]
+    assert float(lowest.get_ydata()[0]) == pytest.approx(50.0)  # BM25 keeps no vector
+
+
+def test_without_known_costs_there_is_no_figure_of_them() -> None:
+    rows = summary({LONG: 36, LEXICAL: 8}, of={LONG: {"bytes": None, "flops": None}})
+    made = comparison(rows=rows)
+    assert draw_costs(made) is None and 'id="costs"' not in page(made)
+    known = comparison(rows=summary({LONG: 36, LEXICAL: 8}, of={LONG: {"flops": None}}))
+    assert 'id="costs"' in page(known) and "billion operations" not in page(known)
 
 
 def test_the_figure_has_scores_and_differences_and_shades_what_is_within_two_points() -> None:
