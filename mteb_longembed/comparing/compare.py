@@ -57,7 +57,7 @@ from .run import Done, Runner
 from .summary import Row, by_split, frame_of, resamples_of, summarise
 from .verdict import Advice, Note, Setting, advise, cautions
 
-#: Queries with so many sentences on average are also asked sentence by sentence.
+#: Queries with at least this many sentences on average are also searched sentence by sentence.
 _SENTENCES = 2.0
 
 
@@ -128,7 +128,7 @@ class Comparison:
         return " | ".join([*parts, f"mteb-longembed {version('mteb-longembed')}"])
 
     def texts(self, kind: str) -> list[str]:
-        """The notes of a kind."""
+        """Return the notes of a kind."""
         return [note.text for note in self.notes if note.kind == kind]
 
 
@@ -160,9 +160,9 @@ def compare(
             its own. See `mteb_longembed.search`.
         runs: rankings that other programs made, by their names: TREC run files, dicts, DataFrames or ranx' `Run`. Each
             is a candidate `run/NAME`, whose scores count exactly as they are written.
-        show: whether a progress bar is shown; those of other libraries never are.
+        show: whether to show a progress bar; bars of other libraries are never shown.
         on_message: called with every sentence for the user.
-        options: the fields of `Options`; in the place of `data` also those of `mteb_longembed.Data`.
+        options: the fields of `Options`, and, without `data`, the fields of `mteb_longembed.Data`.
 
     Raises:
         InputError: if models, data or options do not go together.
@@ -177,7 +177,7 @@ def compare(
     models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in _listed(models)]
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
-    # the tokens of the first base stand for those of all others
+    # the tokens of the first base stand for the tokens of all others
     lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
     candidates = _of_models(models, chosen, lengths_of, lengths, notes)
     candidates += with_chunkers(candidates, chunkers or {})
@@ -226,7 +226,7 @@ def _of_models(
     lengths: Lengths,
     notes: list[Note],
 ) -> list[Candidate]:
-    """The candidates of bases, full names and scorers; what does not fit is noted."""
+    """Return the candidates of bases, full names and scorers; note what does not fit."""
     strategies = _listed(options.strategies)
     if (strategies or options.target is not None) and not lengths_of:
         raise InputError("--strategies and --target need a base, got none: name one, or leave them out.")
@@ -249,7 +249,7 @@ def _of_models(
 
 
 def _read(data: Data | str | Path | None, keywords: Mapping[str, Any]) -> tuple[Options, Data]:
-    """The options, and the data, or what the fields of `Data` among the keywords make of them."""
+    """Return the options and the data, which may be given as the fields of `Data` among the keywords."""
     known = {field.name for field in fields(Options)}
     # a folder of data is `data`
     of_data = {field.name for field in fields(Data)} - {"folder"}
@@ -266,14 +266,14 @@ def _read(data: Data | str | Path | None, keywords: Mapping[str, Any]) -> tuple[
 
 
 def _listed(given: Any) -> list[Any]:
-    """One text or scorer, or several values, as a list."""
+    """Return one text or scorer, or several values, as a list."""
     if isinstance(given, (str, Scorer)):
         return [given]
     return list(given or ())
 
 
 def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
-    """The splits; what is not there or not scored is noted."""
+    """Return the splits; note what is missing or not scored."""
     metrics = [read_metric(text) for text in _listed(options.metric)]
     splits = []
     for task in data.load():
@@ -288,7 +288,7 @@ def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
 
 
 def _tokenizer_of(base: str) -> Any:
-    """The tokenizer of a base; no weights are read. `InputError` if the model is extended already."""
+    """Return the tokenizer of a base; no weights are read. `InputError` if the model is extended already."""
     checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
     files = checkpoint.base.files
     if checkpoint.base.made is not None:
@@ -350,7 +350,7 @@ def _run_all(
             run(runner.candidates, runner.tokens_of_words)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 waiting += _further(done, runner.splits, leave_out)
-                run(list(waiting), 0)  # the terms are those of before
+                run(list(waiting), 0)  # the terms have not changed
     except KeyboardInterrupt:
         return done, len(waiting)
     return done, 0
@@ -408,7 +408,7 @@ def _in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
 def _further(
     done: Sequence[Done], splits: Sequence[Split], leave_out: Callable[[str], None]
 ) -> list[Candidate]:
-    """The best candidate so far with BM25 added; and, where queries have several sentences, by sentence."""
+    """Return the best candidate so far with BM25 added, and, where queries have several sentences, by sentence."""
     dense = [one for one in done if one.candidate.model is not None and one.candidate.kind != "fusion"]
     if not dense:
         return []

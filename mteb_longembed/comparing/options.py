@@ -20,7 +20,7 @@ class Options:
         quick: try the base, windows, late, BM25 and the hybrid alone, in one pass over the documents.
         bm25: whether BM25 and the fusion with it take part.
         device: cpu, cuda, cuda:1, mps, ... (default: the best of this machine).
-        dtype: the compute type of all passes of bases: fp32, bf16 or fp16 (default: that of their files).
+        dtype: the compute type of all passes of bases: fp32, bf16 or fp16 (default: the type in their files).
         output_folder: where finished work is kept (default: results).
     """
 

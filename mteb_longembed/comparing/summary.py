@@ -44,7 +44,7 @@ class Row:
         is_base: whether it is the base without extension.
         expand: the model that expands the queries of a BM25; empty for none.
         chunker: the name of a user's chunker; empty for none.
-        name: by which it is loaded.
+        name: the name that loads it.
         passes: the name of the pass that gives its vectors.
         trained_len: of the base, in tokens.
         target_len: number of tokens of a document that it reads; None for all.

@@ -32,7 +32,7 @@ class Data:
         queries: queries in the same formats; a column `cluster` says which belong together, such as
             a session.
         qrels: query id, document id and score in the same formats, or TREC's.
-        language: of one's own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
+        language: of your own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
 
     Raises:
         InputError: if there is no kind of data or more than one, or one is not complete; and for a language of tasks,
@@ -70,7 +70,7 @@ class Data:
         return f"Data({', '.join(f'{name}={reprlib.repr(value)}' for name, value in given.items())})"
 
     def load(self) -> list[AbsTaskRetrieval]:
-        """The tasks, each with its data or able to load them.
+        """Return the tasks, each with its data or able to load it.
 
         Raises:
             InputError: a task is not known, is given twice, or is no text retrieval; or the language is not known.

@@ -34,7 +34,7 @@ def facts_in(card: str | None) -> dict[str, Any]:
 
 
 def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
-    """The card of an extended model, under a hub id or the name of a folder.
+    """Return the card of an extended model, under a hub id or the name of a folder.
 
     Args:
         model: with one of our first modules.
@@ -74,7 +74,7 @@ def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
 
 
 def adapted_card(name: str, base: str, how: str, facts: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """The card of a model of stock modules that `adapt` made of a base; a base on the hub is linked.
+    """Return the card of a model of stock modules that `adapt` made of a base; link a base on the hub.
 
     Args:
         name: of the model.

@@ -165,7 +165,7 @@ class Pass:
     # ---- documents ---------------------------------------------------------------------------------------
 
     def fit(self, documents: Documents) -> None:
-        """Encode documents, and forget those of the last call. Representations that know them read nothing."""
+        """Encode documents, and forget the documents of the last call. Representations that know them read nothing."""
         if documents is not self.documents:
             self._forget()
             self.documents = documents
