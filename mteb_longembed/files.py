@@ -30,7 +30,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
     setting = environ.get(CACHE_VARIABLE, "")
     if setting.lower() in ("0", "off", "false", "no"):
         return None
-    # on every system the folder of caches that huggingface_hub takes too
+    # on every system the cache folder that huggingface_hub uses too
     cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(setting or f"{cache}/mteb-longembed").expanduser()
 

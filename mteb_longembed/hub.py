@@ -60,7 +60,7 @@ def find(repository: str, name: str, revision: str | None = None, repo_type: str
             )
         return Path(path)
     except LocalEntryNotFoundError as error:
-        # the cache has this revision, so a file that it lacks is none of the repository's
+        # the cache has this revision, so a file that it lacks is not in the repository
         kept = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=repository, repo_type=repo_type))
         commit_or_branch = revision or "main"
         if (kept / "snapshots" / commit_or_branch).is_dir() or (kept / "refs" / commit_or_branch).is_file():

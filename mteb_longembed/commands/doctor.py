@@ -123,7 +123,7 @@ def caches() -> Section:
     store = EmbeddingCache.from_environment(os.environ)
     folders = {
         "models (HF_HOME)": constants.HF_HUB_CACHE,
-        # mteb's own rule: to import mteb takes seconds
+        # mteb's own rule: importing mteb takes seconds
         "results of mteb (MTEB_CACHE)": os.environ.get("MTEB_CACHE") or str(Path.home() / ".cache" / "mteb"),
     }
     if store is not None:

@@ -291,7 +291,7 @@ def _tails(
         averages = checkpoint.base.pooling in (None, "mean")
         tails = [f"{stem}:{one}".rstrip(":") for one in settings if averages or not _AVERAGES.search(one)]
         if reach > trained_len and not quick:
-            # shorter windows are a pass of their own
+            # shorter windows need a separate pass
             tails.append(f"{stem}:size={trained_len // 2},vectors=window")
         return tails
     if target is None and key == "none" and positions_of(checkpoint.base.config) is not ABSOLUTE:

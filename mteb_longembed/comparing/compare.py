@@ -310,13 +310,13 @@ def _run_all(
     """
     done: list[Done] = []
     begun: set[str] = set()
-    # the time left is by the speed of the whole run: the speed of the last seconds differs from strategy to strategy
+    # the remaining time follows the speed of the whole run, because recent speed differs between strategies
     options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0}
     options["disable"] = not show or sys.stderr is None
     # a file of output gets a line now and then
     if not is_terminal(sys.stderr):
         options["mininterval"] = 30.0
-    # its total is not yet known, so nothing is shown before the first candidate
+    # the total is not yet known, so nothing is shown before the first candidate
     bar = tqdm(total=0, delay=1e-9, **options)
     table = LiveTable(bar, show=show)
     waiting = list(runner.candidates)
@@ -413,7 +413,7 @@ def _further(
     if not dense:
         return []
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
-    # of equal ones the first: bases come before what is made of them
+    # of equal candidates the first: bases come before their extensions
     ranked = sorted((one.candidate for one in dense), key=lambda candidate: -means[candidate.id])
     wanted = [(ranked[0], {"fusion": "bm25"})]
     found = []
@@ -449,7 +449,7 @@ def _comparison(
     if isinstance(own, OwnData) and isinstance(own.corpus_source, Path):
         corpus = str(own.corpus_source.resolve())
     setting = Setting(
-        # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
+        # `mteb run` knows neither tasks of your own data nor samples, which have other names
         tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
         n_clusters=resamples_of(scores, [candidates[0].id]).n_clusters,

@@ -77,7 +77,7 @@ def sampled_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long documents are.
+    """Lengths of documents.
 
     Args:
         drawn: lengths of drawn documents in tokens.

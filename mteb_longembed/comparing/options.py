@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What is tried, how it is scored, and where it runs.
+    """Which candidates run, how they are scored, and where they run.
 
     Args:
         metric: such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score).

@@ -52,7 +52,7 @@ class Done:
 
 @dataclass
 class Runner:
-    """What all candidates of a comparison run on.
+    """What all candidates of a comparison share: data, device, models and their vectors.
 
     Args:
         cache: where finished work is kept.
@@ -156,7 +156,7 @@ class Runner:
     def _cost(self, candidate: Candidate) -> Cost:
         """Return the cost that an earlier run has measured, or measure it now. BM25 encodes nothing."""
         if candidate.scorer is not None:
-            # what it costs, and what it reads, is its user's to know
+            # the cost of a custom scorer, and what it reads, is not known
             return Cost(share_read=math.nan)
         n_of_words = 0
         if candidate.reads_words:

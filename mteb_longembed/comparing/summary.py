@@ -116,7 +116,7 @@ def summarise(
     """
     by_id = {candidate.id: candidate for candidate in candidates}
     samples = resamples_of(scores, list(by_id))
-    # of equal ones a base is first, because it is the simplest; and BM25 with a model is last
+    # among equal candidates a base is first, as the simplest one, and BM25 with a model last
     order = sorted(
         by_id, key=lambda name: (-samples.means[name], not by_id[name].is_base, by_id[name].expand)
     )

@@ -30,7 +30,7 @@ Verdict = Literal["winner", "good enough", "undecided", "only", "nothing"]
 
 
 class Note(NamedTuple):
-    """A sentence for people.
+    """A note for the reader.
 
     `kind` is `caution` (what the numbers cannot see), `data` (what is not scored), or `left out` (what did not run).
     """
@@ -72,7 +72,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do.
+    """The advice of a comparison.
 
     Args:
         verdict: how the choice was made.
@@ -124,7 +124,7 @@ def advise(rows: Sequence[Row], setting: Setting | None = None, *, unfinished: s
         if [row.id for row in good] == [best.id]:
             verdict = "winner"
     typed = ""
-    # a scorer or a run of the user's has no name that we load
+    # a custom scorer or a run has no name that we load
     if verdict != "nothing" and recommended.kind != "own":
         typed = type_next(recommended, setting)
     use = _use(verdict, recommended, rows)

@@ -20,7 +20,7 @@ _KINDS = "tasks (-t, -b), --data FOLDER, or --corpus with --queries and --qrels"
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Documents, queries and judgements: exactly one of tasks of mteb, a folder, and one's own files or tables.
+    """Documents, queries and judgements: exactly one of mteb's tasks, a folder, and your own files or tables.
 
     Args:
         tasks: retrieval tasks of mteb, ours among them, or their names.

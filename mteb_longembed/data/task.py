@@ -140,7 +140,7 @@ def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) ->
 
 
 class OwnData(AbsTaskRetrieval):
-    """A task from own data. They are read when it is made, because its name depends on what is in them.
+    """A task from your own data, which is read when the task is made, because its name depends on the content.
 
     `stem` is the first part of its name, `judgements` has the judgements of each split.
     """

@@ -199,5 +199,5 @@ def _describe(
     card.base_model_revision = digest(model)
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
-        # what sentence-transformers writes instead of a card of its own
+        # what sentence-transformers writes instead of its own card
         cast("Any", model)._model_card_text = adapted_card(card.model_name, base, how, facts)

@@ -254,5 +254,5 @@ def _torchs(
 
 
 AttentionInterface.register(ATTENTION, long_attention)
-# no mask of transformers': the batch says where documents end
+# transformers' masks are not used: the batch says where documents end
 AttentionMaskInterface.register(ATTENTION, lambda **kwargs: None)

@@ -84,7 +84,7 @@ def _bar(total: int, *, show: bool) -> Any:
     run_bar = _RUN_BAR.get()
     if run_bar is not None:
         return nullcontext(run_bar)
-    # it shows without a terminal too
+    # it is shown without a terminal too
     return tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, smoothing=0, disable=not show)
 
 
@@ -95,7 +95,7 @@ class Engine:
     Args:
         models: one, or several with other modules behind the same first one, which each pool the same pass.
         prompt: before each text.
-        batch_size: how many texts may run together at most.
+        batch_size: maximum number of texts that run together.
         kwargs: for the modules' `forward`.
         device: where the models run. None: where they are.
         to_host: whether arrays go to the host.
@@ -200,7 +200,7 @@ class Engine:
             if isinstance(value, Tensor) and key != BOUNDS:
                 features[key] = to_device(value, self.device)
         if len(self.models) == 1:
-            # by __call__, so that model.compile() has an effect
+            # through __call__, so that model.compile() has an effect
             features = self.models[0](features, **self.kwargs)
             return [[array] for array in self.models[0].collect(features, self._place)]
         tokens = self.backbone(features)

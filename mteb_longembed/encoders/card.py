@@ -94,7 +94,7 @@ def _link(base: str) -> str:
 
 
 def _card(template: str, tags: Sequence[str], made_from: str, facts: Mapping[str, Any], **values: Any) -> str:
-    # of a base in a folder, the card may say what that was made from
+    # the card of a base in a folder may name the model it was made from
     data_of_base = {**facts, "base_model": facts.get("base_model")}
     if not made_from.startswith("local/"):
         data_of_base["base_model"] = made_from

@@ -84,7 +84,7 @@ DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: 
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
 
 
-# ---- what a name asks for --------------------------------------------------------------------------------------
+# ---- what a name requests --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -267,7 +267,7 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
         if kind == "Pooling":
             _change(folder / module["path"] / "config.json", _pooling_with_switches)
         elif kind == "Dense":
-            # without the names of features that the old class has anyway
+            # without the feature names that the old class has by default
             _change(
                 folder / module["path"] / "config.json",
                 lambda dense: {key: value for key, value in dense.items() if value != "sentence_embedding"},
@@ -275,7 +275,7 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
         if module["type"].startswith("sentence_transformers.") and kind != "Router":
             module["type"] = f"sentence_transformers.models.{kind}"
     _write(folder / "modules.json", modules)
-    # an old Transformer takes no other settings
+    # an old Transformer accepts no other settings
     length = {} if max_seq_length is None else {"max_seq_length": max_seq_length}
     _write(folder / "sentence_bert_config.json", {**length, "do_lower_case": False})
     _change(folder / "config.json", _with_old_rope)

@@ -53,7 +53,7 @@ class Head:
         weights: WordWeights | None = None
         if rest and isinstance(rest[0], WordWeights):
             weights = rest.pop(0)
-        # a class of somebody's own may pool in another way
+        # a custom class may pool in another way
         if not rest or type(rest[0]) not in (Pooling, LongPooling):
             return cls(behind=everything)
         pooling = rest.pop(0).get_config_dict()

@@ -181,7 +181,7 @@ def load(
     )
     model = load_checkpoint(open_checkpoint(spec), device, loading)
     if loading:
-        # what these settings change is not known, so the name does not hold
+        # the effect of these settings is not known, so the name no longer applies
         model.built_state = None
     model.prompts = {**model.prompts, **(prompts or {})}
     if similarity_fn_name is not None:
@@ -255,7 +255,7 @@ def load_base(
     """
     kwargs = _options(base, dtype, model_kwargs)
     entry = base.entry
-    # in place of None stands what the files say
+    # None is replaced by the value in the files
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     options: dict[str, Any] = {"device": device, "prompts": prompts}
     if entry.config:
@@ -313,7 +313,7 @@ def _whole(base: BaseModel, first: LongTransformer) -> list[nn.Module]:
     modules = list(base)
     poolings = [part for part in base.modules() if isinstance(part, SpladePooling)]
     for pooling in poolings:
-        # the first batch would set it, and the model would no longer be as it was built
+        # otherwise the first batch would set it and change the model
         pooling.embedding_dimension = first.config.vocab_size
     if not first.cuts:
         return modules

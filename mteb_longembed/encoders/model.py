@@ -90,7 +90,7 @@ class LongTransformer(Transformer):
         """Put a strategy inside that has all lengths and parameters."""
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
-        # a model for masked words has the transformer inside
+        # a masked language model has the transformer inside
         inner: Any = self.model
         swap(inner.base_model if self.has_logits else inner, strategy)
         self.strategy = strategy
@@ -353,7 +353,7 @@ class LongModelMixin(BaseModel):
         self.built_state = state_of(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # torch counts the writes to each tensor, and begins anew in a copy
+        # torch counts the writes to each tensor, and restarts at 0 in a copy
         return {**self.__dict__, "built_state": "copied" if self.is_unchanged() else None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -412,7 +412,7 @@ class LongModelMixin(BaseModel):
         if not is_ours or self.backbone.token_ids(inputs[:1], prompt, **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
         engine = Engine([self], prompt, arguments["batch_size"], kwargs, device, arguments["save_to_cpu"])
-        # to find one question again costs as much as to encode it
+        # looking up one query costs as much as encoding it
         if len(inputs) > 1 or kwargs.get("task") != "query":
             engine.keep_in(self.embedding_cache)
         done = engine.encode(inputs, show=bool(arguments["show_progress_bar"]))
@@ -494,7 +494,7 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
         """Encode in batches by tokens. What is not plain goes to sentence-transformers' own method."""
         kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
         prompt, dims = arguments.get("prompt"), arguments["max_active_dims"]
-        # a router may read queries by another module, and a module may select words itself
+        # a router may read queries by another module, and a module may select tokens itself
         is_ours = self[0] is self.backbone or kwargs.get("task") == "document"
         is_ours = is_ours and (dims is None or "max_active_dims" not in self.get_model_kwargs())
         if not is_ours or self.backbone.token_ids(inputs[:1], prompt, **kwargs) is None:

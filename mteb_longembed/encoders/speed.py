@@ -31,6 +31,6 @@ def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
     finally:
         model.embedding_cache = store
     if getattr(embeddings, "is_sparse", False):
-        # a weight and the number of its word
+        # a weight and the id of its term
         return speed, 8 * embeddings._nnz() // len(texts)
     return speed, torch.atleast_2d(torch.as_tensor(embeddings[0]))[0].nbytes

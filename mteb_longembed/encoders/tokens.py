@@ -98,7 +98,7 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
     """
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or tokenizer.truncation_side != "right":
         return None
-    # a class of its own, or this setting, reads texts in another way
+    # a custom class, or this setting, reads texts in another way
     is_own = type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus
     if is_own or getattr(tokenizer, "split_special_tokens", False):
         return None
@@ -140,7 +140,7 @@ def document_prompt(model: BaseModel) -> str:
     return ""
 
 
-# ---- texts that are given, and drawn ones -----------------------------------------------------------------------
+# ---- texts: given and sampled ----------------------------------------------------------------------------------
 
 
 def estimated_tokens(text: str, kept_len: int | None = None) -> int:
@@ -157,8 +157,8 @@ def sample_texts(
 ) -> tuple[list[str], int]:
     """Sample documents; return them in the order of their corpus, and the size of the corpus.
 
-    They are drawn in a random order until they have `most` tokens, by `estimated_tokens`. It is a reservoir: each
-    document gets a random number, and those with the lowest numbers are kept. A model reads `kept_len` tokens of a
+    They are drawn in a random order until they have `max_tokens` tokens, by `estimated_tokens`. It is a reservoir: each
+    document gets a random number, and the lowest numbers are kept. A model reads `kept_len` tokens of a
     document at most; None if it reads all.
 
     >>> sample_texts(["a", "b"], None), sample_texts(iter("abcd"), None, max_tokens=4)[1]

@@ -125,7 +125,7 @@ def windows_of(bounds: Tensor, strategy: Strategy) -> TokenBatch:
 def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
     """Average `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type.
 
-    The values are already multiplied by `weights` `[m]`. None for a plain mean.
+    The values are already multiplied by `weights` `[m]`, which is None for a plain mean.
     """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     if weights is None:

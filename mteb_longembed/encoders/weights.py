@@ -27,7 +27,7 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """How often the tokens of a vocabulary occur in a corpus. Special tokens are not counted.
+    """Counts of a vocabulary's tokens in a corpus. Special tokens are not counted.
 
     Args:
         tokens: occurrences of each token, `[vocabulary]`.

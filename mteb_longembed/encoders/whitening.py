@@ -30,7 +30,7 @@ def sampled_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """The map `(x - mean) matrix`, whose results are scaled to length 1. Its dimensions stand by falling variance.
+    """The map `(x - mean) matrix`, with results of length 1. Its dimensions are sorted by decreasing variance.
 
     So the first dimensions alone are a smaller vector (`truncate_dim`) that keeps most.
 
@@ -72,7 +72,7 @@ class Whitening:
         # libraries of linear algebra choose the sign of a direction freely: its largest number is positive
         largest = directions[np.abs(directions).argmax(axis=0), np.arange(width)]
         directions *= np.sign(largest)
-        # numpy's stand by rising variance
+        # numpy sorts them by increasing variance
         matrix = directions[:, ::-1] * values[::-1] ** (-power / 2)
         return cls(mean.astype(np.float32), matrix.astype(np.float32))
 

@@ -56,7 +56,7 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """The scores of candidates on the same queries of one or several splits. `resample` makes it.
+    """The scores of candidates on the same queries of one or several splits. `resample` returns it.
 
     Args:
         names: of the candidates.
@@ -174,7 +174,7 @@ class Resamples:
         by_chance = np.full(N_RESAMPLES, -math.inf)
         for other in names:
             a = self.names.index(other)
-            # what nobody has asked is good or bad for this one, against all others at once
+            # unseen clusters are good or bad for this one, against all others at once
             seen, unseen = self._pair(b, a)
             spread = seen + unseen * np.sign(0.5 - self._luck[:, b])
             error = float(spread.std())

@@ -78,7 +78,7 @@ def describe_loaded(
     described: Callable[..., ModelMeta], cls: type[ModelMeta], model: Any, *args: object, **kwargs: object
 ) -> ModelMeta:
     """Replace `ModelMeta.from_..._model`, which describes a model in memory: ours get their own names."""
-    # mteb warns of its own default, and of a method's old name
+    # mteb warns about its own default, and about a deprecated method
     with warnings.catch_warnings(action="ignore"):
         meta = described(cls, model, *args, **kwargs)
     if not hasattr(type(model), "identity"):

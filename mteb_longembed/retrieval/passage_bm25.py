@@ -91,7 +91,7 @@ class PassageBM25:
 
     @cached_property
     def _analyzer(self) -> Analyzer:
-        # a model finds other forms of a word by itself, and does better without stems (experiments/tried.md)
+        # a model finds other forms of a term by itself, and does better without stems (experiments/tried.md)
         return Analyzer(self.language, stems=self._expansion is None)
 
     def _forget(self) -> None:

@@ -119,7 +119,7 @@ def _cut(sentence: str, size: int, unit: Unit) -> str:
 
 
 class Corpus(Sequence[dict[str, Any]]):
-    """The documents of a split. They share one text, and each document is made only when somebody reads it.
+    """The documents of a split. They share one text, and each document is made only when it is read.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
     >>> Corpus(hay, [Hidden("It rains.", "Does it rain?")], [1])[0]["text"]
