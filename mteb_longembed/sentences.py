@@ -47,7 +47,7 @@ _SHORT = 12
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    r"""Find the sentence ends of a text, in characters; the end of the text is not among them.
+    r"""Yield the sentence ends of a text, in characters; the end of the text is not among them.
 
     Blank lines, list items and headings end them too. Another line break is a space.
 
@@ -67,7 +67,7 @@ def sentence_ends(text: str) -> Iterator[int]:
 
 
 def _block_ends(text: str) -> Iterator[int]:
-    """Find the ends of lines that the next line does not continue, in characters."""
+    """Yield the ends of lines that the next line does not continue, in characters."""
     lines = text.splitlines(keepends=True)
     longest = _longest_of_paragraphs(lines)
     end = 0

@@ -78,7 +78,7 @@ class Candidate:
     """One way to embed documents. Its name is read once, and what it requests is kept.
 
     Args:
-        name: for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`; with a custom chunker, that
+        name: for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`; with a custom chunker, name
             of the model that encodes each chunk.
         base: its base, as the user wrote it; empty for BM25.
         kind: what it is.
@@ -88,7 +88,7 @@ class Candidate:
         search: what it asks of the search over that model.
         words: what it asks of BM25; None for all others.
         is_named: whether the user wrote this name, and not only its base.
-        chunker: one's own.
+        chunker: a custom chunker.
         scorer: of the user's.
     """
 

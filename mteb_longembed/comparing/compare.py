@@ -1,4 +1,4 @@
-"""`compare` as a Python call: the candidates of models, on tasks or on one's own files, and what comes of it."""
+"""Compare models and their candidates from Python, on tasks or on your own files."""
 
 import hashlib
 import sys
@@ -156,7 +156,7 @@ def compare(
     Args:
         models: bases: aliases, hub ids or folders. A full name, with a strategy, is one candidate, and so is a scorer.
         data: as `mteb_longembed.Data`; or a folder in BEIR's layout.
-        chunkers: one's own, by their names: each base, or a name whose base takes no part, also encodes each chunk on
+        chunkers: custom chunkers by name: each base, or a name whose base takes no part, also encodes each chunk on
             its own. See `mteb_longembed.search`.
         runs: rankings that other programs made, by their names: TREC run files, dicts, DataFrames or ranx' `Run`. Each
             is a candidate `run/NAME`, whose scores count exactly as they are written.

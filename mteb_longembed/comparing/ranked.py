@@ -1,4 +1,4 @@
-"""Rankings that another program made, as a scorer: a search engine, a reranker, one's own pipeline."""
+"""Rankings that another program made, as a scorer: a search engine, a reranker, a custom pipeline."""
 
 from __future__ import annotations
 

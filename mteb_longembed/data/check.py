@@ -84,7 +84,7 @@ def read_queries(source: Source, name: str = "") -> dict[str, str]:
 
 
 def read_asked(source: Source, name: str = "") -> Iterator[Query]:
-    """Read queries. Arguments as for `read_corpus`; the id may be `qid`, the text `query`; `cluster` is optional.
+    """Yield queries. Arguments as for `read_corpus`; the id may be `qid`, the text `query`; `cluster` is optional.
 
     Raises:
         DataError: as there, and for a query without text.

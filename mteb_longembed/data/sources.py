@@ -1,4 +1,4 @@
-"""The data of a comparison: tasks of mteb, or one's own files and tables."""
+"""The data of a comparison: mteb's tasks, or your own files and tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Data:
             )
         if self.eval_splits and n_files:
             raise InputError(
-                "eval_splits needs tasks or a folder, got files of one's own, which are one split."
+                "eval_splits needs tasks or a folder, got your own files, which are one split."
             )
 
     def __repr__(self) -> str:

@@ -164,7 +164,7 @@ class Engine:
             yield from self._run({missing[n]: ids[n] for n in batch})
 
     def _run(self, rows: Mapping[str, Ids]) -> Iterator[dict[str, list[Tensor]]]:
-        """Compute the arrays of a batch of texts with their ids: in one piece, or in several if memory is short."""
+        """Yield the arrays of a batch of texts with their ids: in one piece, or in several if memory is short."""
         ids = list(rows.values())
         total = len(ids) * max(map(len, ids))
         if len(ids) == 1 or total <= self._limit:

@@ -267,7 +267,7 @@ class LongTransformer(Transformer):
     def _run_windows(
         self, features: Features, cut: Features, batch: TokenBatch, **kwargs: Any
     ) -> Iterator[Features]:
-        """Run windows batch by batch: their features with token embeddings, `[windows, size, d]`."""
+        """Yield the features of windows with token embeddings, batch by batch, `[windows, size, d]`."""
         assert batch.windows is not None
         sizes = (batch.windows >= 0).sum(1)
         tokens = tokens_at_once(features["input_ids"].device) // (_LOGITS if self.has_logits else 1)

@@ -127,7 +127,7 @@ class ForeignSearch:
         return found
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Return whole documents: a search of mteb knows no passages."""
+        """Return whole documents: a search of mteb's knows no passages."""
         return whole_documents(self._documents, indices)
 
     def _options(self, documents: Documents) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Search over one's own documents: add them, ask, see the passage that answers; save the index and open it again."""
+"""Search your own documents: add them, query them, see the passages that answer; save and reopen the index."""
 
 from __future__ import annotations
 
