@@ -16,7 +16,7 @@ class Watcher:
     """A finder that finds no modules itself. It calls the plugin as soon as mteb has run."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        """The spec of mteb, from another finder; its loader tells us when mteb has run. None for all other modules."""
+        """Return mteb's spec from another finder; its loader tells us when mteb has run. None for other modules."""
         if name != "mteb":
             return None
         for finder in sys.meta_path:
@@ -38,7 +38,7 @@ def install() -> None:
 
 
 def start() -> None:
-    """The entry point of `mteb_longembed.start`. By then the package has been imported and watches."""
+    """Serve as the entry point of `mteb_longembed.start`. By then the package has been imported and watches."""
     if os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0":
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]
         # Python forgets the package here, so that `import mteb_longembed` still switches it on by hand

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # imports make a million objects that stay: looking through them for garbage takes 40 % of a short call
     gc.set_threshold(100_000, 50)
     atexit.register(gc.freeze)
-    # mteb's own use of renamed methods is no matter of who types a command
+    # mteb's own use of deprecated methods does not concern users of the command line
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"mteb\.")
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):  # one that is not UTF-8 shows what it lacks by its number
@@ -88,7 +88,7 @@ def _module(command: str) -> ModuleType:
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The arguments. Only the module of the chosen command is imported."""
+    """Parse the arguments. Only the module of the chosen command is imported."""
     parser = argparse.ArgumentParser(
         prog="mteb-longembed",
         description="Text-embedding models for longer documents, and the LongEmbed benchmark for them.",

@@ -54,13 +54,13 @@ _NUMBER = re.compile(r"([0-9]{1,4000})(k?)(?![a-z])")
 
 
 def _parts(name: str) -> tuple[list[str], list[int]]:
-    """The text around the numbers of a name, and the numbers. A `k` multiplies its number by 1,024."""
+    """Split a name into the text around its numbers, and the numbers. A `k` multiplies its number by 1,024."""
     numbers = [int(digits) * (1024 if k else 1) for digits, k in _NUMBER.findall(name)]
     return _NUMBER.sub("\0", name).split("\0"), numbers
 
 
 def _near_by_value(name: str, names: list[str]) -> list[str]:
-    """A list with at most one name: it differs from `name` only in its numbers, and its numbers are the nearest."""
+    """Return at most one name, which differs from `name` only in its numbers and has the nearest ones."""
     words, numbers = _parts(name)
     alike = [known for known in names if numbers and _parts(known)[0] == words]
     return sorted(

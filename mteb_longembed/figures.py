@@ -28,7 +28,7 @@ METADATA = {"svg": {"Date": None, "Creator": None}, "png": {}, "pdf": {"Creation
 
 
 def panels(width: float, height: float, n: int) -> tuple[Figure, Any]:
-    """A figure of this size in inches, and `n` panels side by side, whose vertical axis is one."""
+    """Create a figure of this size in inches with `n` panels side by side that share the vertical axis."""
     import matplotlib  # takes a second, and most commands draw nothing
     from matplotlib.figure import Figure
 
@@ -38,7 +38,7 @@ def panels(width: float, height: float, n: int) -> tuple[Figure, Any]:
 
 
 def panels_below(width: float, height: float, n: int) -> tuple[Figure, list[Any], Any]:
-    """A figure of this size in inches, `n` panels one below the other, and a place for a legend on their right."""
+    """Create a figure of this size in inches, `n` panels one below the other, and a place for a legend on the right."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -51,7 +51,7 @@ def panels_below(width: float, height: float, n: int) -> tuple[Figure, list[Any]
 
 
 def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
-    """A figure as the bytes of a file.
+    """Render a figure as the bytes of a file.
 
     Args:
         figure: what is drawn.

@@ -30,13 +30,13 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
     setting = environ.get(CACHE_VARIABLE, "")
     if setting.lower() in ("0", "off", "false", "no"):
         return None
-    # on every system the folder of caches that huggingface_hub takes too
+    # on every system the cache folder that huggingface_hub uses too
     cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(setting or f"{cache}/mteb-longembed").expanduser()
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """The object in a JSON file; a `DataError` if there is none."""
+    """Read the object in a JSON file; raise a `DataError` if there is none."""
     try:
         content = json.loads(path.read_bytes())
     except RecursionError:
@@ -49,7 +49,7 @@ def read_json(path: Path) -> dict[str, object]:
 
 
 def printable(text: str) -> str:
-    r"""A text without control characters, which could move a terminal's cursor, break a line, or hide or turn text.
+    r"""Return a text without control characters, which could move a cursor, break a line, or hide or turn text.
 
     >>> printable("a/b\x1b[31m\n")
     'a/b\ufffd[31m\ufffd'
@@ -58,7 +58,7 @@ def printable(text: str) -> str:
 
 
 def slug(text: str) -> str:
-    """A name for file names and ids in a page; a hash keeps names apart that would look the same.
+    """Return a name for file names and ids in a page; a hash keeps names apart that would look the same.
 
     >>> slug("intfloat/e5-base-v2+ntk@4096"), slug("../a b")
     ('intfloat__e5-base-v2+ntk@4096', '-.__a-b.2c2c79')
@@ -107,7 +107,7 @@ def write_at(file: BinaryIO, place: int, data: bytes, what: str) -> None:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Where the files of a folder are to be written. A new one gets its name when all of them are there.
+    """Yield the folder to write to. A new folder gets its name when all of its files are there.
 
     Raises:
         StorageError: if the disk refuses a file.

@@ -28,7 +28,7 @@ from mteb_longembed.errors import HubError
 
 
 def hub_answers() -> bool:
-    """Whether the hub answers within `HF_HUB_ETAG_TIMEOUT` seconds. A process asks once a minute.
+    """Return whether the hub answers within `HF_HUB_ETAG_TIMEOUT` seconds. A process checks once a minute.
 
     Differs: `huggingface_hub` asks up to six times for each file, for 23 seconds in all.
     """
@@ -47,7 +47,7 @@ def _ask(endpoint: str, minute: int) -> bool:
 
 
 def find(repository: str, name: str, revision: str | None = None, repo_type: str = "model") -> Path | None:
-    """A file of a repository. None if the repository lacks it. If the hub does not answer, only the cache is asked.
+    """Return a file of a repository, None if it lacks it. Without the hub, only the cache is searched.
 
     Raises:
         HubError: if there is no such repository, the hub refuses, or it cannot be reached and the cache lacks the file.
@@ -60,7 +60,7 @@ def find(repository: str, name: str, revision: str | None = None, repo_type: str
             )
         return Path(path)
     except LocalEntryNotFoundError as error:
-        # the cache has this revision, so a file that it lacks is none of the repository's
+        # the cache has this revision, so a file that it lacks is not in the repository
         kept = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=repository, repo_type=repo_type))
         commit_or_branch = revision or "main"
         if (kept / "snapshots" / commit_or_branch).is_dir() or (kept / "refs" / commit_or_branch).is_file():
@@ -78,7 +78,7 @@ def find(repository: str, name: str, revision: str | None = None, repo_type: str
 
 @contextlib.contextmanager
 def translate_hub_errors() -> Iterator[None]:
-    """Inside this context, a hub that refuses or breaks off is one sentence, whatever library was reading.
+    """Translate, inside this context, any library's error of a hub that refuses or breaks off into one sentence.
 
     Raises:
         HubError: if the hub was reached and gave no file.
@@ -103,7 +103,7 @@ def translate_hub_errors() -> Iterator[None]:
 
 
 def unreachable(path: str) -> HubError:
-    """The error for a repository that cannot be fetched."""
+    """Return the error for a repository that cannot be fetched."""
     return HubError(
         f"the hub at {constants.ENDPOINT} cannot be reached and {path!r} is not in the cache: only what was "
         "downloaded before (HF_HOME) and local folders work offline."

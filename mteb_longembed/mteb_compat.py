@@ -11,7 +11,7 @@ from typing import Any
 def bm25_language(code: str) -> tuple[str | None, str | None]:
     """Return bm25s' key of stop words and PyStemmer's algorithm of an ISO 639-3 language, as mteb's BM25 has them.
 
-    mteb offers the stemmer, but not its name, by which a saved index makes it again.
+    mteb offers the stemmer, but not its name, from which a saved index rebuilds it.
     """
     from mteb.models.model_implementations.bm25 import _ISO3_TO_LANG
 

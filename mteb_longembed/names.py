@@ -48,7 +48,7 @@ _EXPAND = re.compile(rf"(?:^|,)expand=(?P<name>.+?)(?=,(?:{'|'.join(BM25_SETTING
 
 
 def is_extended_name(text: str) -> bool:
-    """Whether we resolve this name: it is an alias of a model with weights, or it has a `+STRATEGY`.
+    """Return whether we resolve this name: it is an alias of a model with weights, or has a `+STRATEGY`.
 
     >>> is_extended_name("intfloat/e5-base-v2+ntk"), is_extended_name("intfloat/e5-base-v2")
     (True, False)
@@ -120,7 +120,7 @@ def with_preset(text: str) -> str:
 
 
 def name_of(base: str, experiment: Mapping[str, object] | None) -> str:
-    """The name of a model, from that of its base and from mteb's experiment (`experiment_kwargs`) of it.
+    """Build the name of a model from its base's name and from mteb's experiment (`experiment_kwargs`).
 
     All that is in an experiment is in the name, but for the version of our algorithms.
 
@@ -139,7 +139,7 @@ def name_of(base: str, experiment: Mapping[str, object] | None) -> str:
 
 
 def revision_of(revision: str | None, experiment: Mapping[str, object] | None) -> str:
-    """What tells results of a name apart: the base's revision, and the version of the algorithms of an experiment.
+    """Return what tells results of a name apart: the base's revision, and the version of the algorithms.
 
     >>> revision_of("1c644c92", {"strategy": "ntk", "algorithm": "le3"})
     '1c644c92-le3'
@@ -149,7 +149,7 @@ def revision_of(revision: str | None, experiment: Mapping[str, object] | None) -
 
 
 def is_bm25_name(text: str) -> bool:
-    """Whether a name asks for a BM25 of ours, and not for mteb's baseline.
+    """Return whether a name requests one of our BM25 variants, and not mteb's baseline.
 
     >>> is_bm25_name("bm25:window=200"), is_bm25_name("bm25@512"), is_bm25_name("bm25")
     (True, True, False)
@@ -158,7 +158,7 @@ def is_bm25_name(text: str) -> bool:
 
 
 def bm25_settings(text: str) -> tuple[str | None, dict[str, str]]:
-    """The target length and the settings of a BM25 of ours. The name of a model may have commas.
+    """Parse the target length and the settings of one of our BM25 variants. A model's name may have commas.
 
     >>> bm25_settings("bm25@512:window=200")
     ('512', {'window': '200'})
@@ -180,7 +180,7 @@ def bm25_settings(text: str) -> tuple[str | None, dict[str, str]]:
 
 
 def split_settings(text: str, settings: str) -> dict[str, str]:
-    """The parameters of a name, `text`, by their keys. Values stay text.
+    """Split the parameters of a name, `text`, by their keys. Values stay text.
 
     Raises:
         InputError: if a part is not `key=value`, or a key is given twice.

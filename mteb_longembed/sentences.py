@@ -13,7 +13,7 @@ Span = tuple[int, int]
 #: Marks and format characters belong to the character before them.
 _MARKS = r"[\p{SB=EX}\p{SB=FO}]*+"
 #: The rules SB6 to SB11 of Unicode's Standard Annex 29, by the property `Sentence_Break` (SB) of characters. A line
-#: break that is left is a blank.
+#: break that is left is a space.
 _SENTENCE = rf"""
     (?: \p{{SB=ST}} {_MARKS}
         | (?<! [\p{{SB=UP}}\p{{SB=LO}}] [\p{{SB=EX}}\p{{SB=FO}}]* ) \p{{SB=AT}} {_MARKS} (?!\p{{SB=NU}}) (?<dot>)
@@ -47,9 +47,9 @@ _SHORT = 12
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    r"""Where the sentences of a text end, in characters; the end of the text is not among them.
+    r"""Yield the sentence ends of a text, in characters; the end of the text is not among them.
 
-    Blank lines, list items and headings end them too. Another line break is a blank.
+    Blank lines, list items and headings end them too. Another line break is a space.
 
     >>> list(sentence_ends("It cost 3.5 million. Why?")), list(sentence_ends("It was\nfound. Why?"))
     ([21], [14])
@@ -67,7 +67,7 @@ def sentence_ends(text: str) -> Iterator[int]:
 
 
 def _block_ends(text: str) -> Iterator[int]:
-    """Where a line ends that the next one does not go on with, in characters."""
+    """Yield the ends of lines that the next line does not continue, in characters."""
     lines = text.splitlines(keepends=True)
     longest = _longest_of_paragraphs(lines)
     end = 0
@@ -78,7 +78,7 @@ def _block_ends(text: str) -> Iterator[int]:
 
 
 def _longest_of_paragraphs(lines: Sequence[str]) -> list[int]:
-    """For each line the characters of the longest one in its paragraph, between blank lines."""
+    """Return, for each line, the characters of the longest one in its paragraph, between blank lines."""
     longest: list[int] = []
     for is_text, paragraph in groupby(lines, lambda line: bool(line.strip())):
         widths = [len(line.strip()) for line in paragraph]
@@ -87,7 +87,7 @@ def _longest_of_paragraphs(lines: Sequence[str]) -> list[int]:
 
 
 def _is_one_paragraph(line: str, following: str, longest: int) -> bool:
-    """Whether a line goes on in the next one, so that the break between them is a blank.
+    """Return whether a line goes on in the next one, so that the line break is a space.
 
     A capital begins a line that goes on only where its first word had no room in the line before it.
     """
@@ -102,7 +102,7 @@ def _is_one_paragraph(line: str, following: str, longest: int) -> bool:
 
 
 def _goes_on(piece: str) -> bool:
-    """Whether a piece ends in an abbreviation or a number, where Unicode's rules see the end of a sentence."""
+    """Return whether a piece ends in an abbreviation or a number, where Unicode's rules see a sentence end."""
     end = piece[-_SHORT:]
     if _ABBREVIATION.search(end):
         return True
@@ -110,7 +110,7 @@ def _goes_on(piece: str) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    r"""The sentences of a text, with blanks for line breaks and none at their ends. A text of blanks has one.
+    r"""Split a text into sentences, stripped, with spaces for line breaks. A text of white space has one.
 
     >>> sentences("It cost 3.5\nmillion. Why?")
     ['It cost 3.5 million.', 'Why?']
@@ -126,7 +126,7 @@ def sentences(text: str) -> list[str]:
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
     """Return the spans of whole sentences, by Unicode's rules. Short neighbours are joined.
 
-    A blank line, a list item and a heading end a sentence too. Spans have no blanks at their ends.
+    A blank line, a list item and a heading end a sentence too. Spans have no white space at their ends.
 
     Args:
         text: a document.
@@ -157,7 +157,7 @@ WORDS_PER_TOKEN = 0.75
 
 
 def count_words(text: str) -> int:
-    """About how many tokens a text has: 0.75 words are one, and so are 0.75 letters of a script without blanks.
+    """Estimate the tokens of a text: 0.75 words are one, and so are 0.75 letters of a script without spaces.
 
     >>> count_words("one two  three")
     4

@@ -15,7 +15,7 @@ from mteb_longembed.errors import InputError
 ENGLISH = "eng-Latn"
 #: The power of a whitening.
 Power = Annotated[float, Field(gt=0, le=1), "(such as 0.5)"]
-#: How many vectors a document has: one for so many content tokens, or `window`: one for each window that a strategy
+#: How many vectors a document has: one per this many content tokens, or `window`: one for each window that a strategy
 #: cuts. None: one vector.
 Vectors = Annotated[int, Field(ge=1), "content token for each vector"] | Literal["window"]
 _THOUSANDS = re.compile(r"([0-9]{1,12})[kK]")
@@ -24,10 +24,10 @@ _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 def read(name: str, kind: Any, value: object) -> Any:
-    """The typed value of a text from a name, or of a value from Python.
+    """Parse a text from a name, or a value from Python, into a typed value.
 
     Args:
-        name: that of messages, with its owner: `se's g`.
+        name: the name in messages, with its owner: `se's g`.
         kind: a type, as fields are annotated: numbers, bool, Literal, None, and unions of them. A text in `Annotated`
             is the unit of a number.
         value: what was given.
@@ -66,13 +66,13 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 @functools.cache
 def hints(owner: Any) -> dict[str, Any]:
-    """The types of a dataclass' fields, with their bounds and units."""
+    """Return the types of a dataclass' fields, with their bounds and units."""
     types_of = typing.get_type_hints(owner, include_extras=True)
     return {field.name: types_of[field.name] for field in fields(owner)}
 
 
 def _rule(kind: Any) -> str:
-    """What a value of this kind is, in words.
+    """Describe in words what a value of this kind is.
 
     >>> _rule(Annotated[int, Field(ge=1), "tokens"] | Literal["document"] | None)
     'a whole number of at least 1 tokens or document'
@@ -96,7 +96,7 @@ def _rule(kind: Any) -> str:
 
 
 def _tokens(value: object) -> object:
-    """`4k` is 4096; all other values are read as they are."""
+    """Read `4k` as 4096, and return all other values unchanged."""
     match = _THOUSANDS.fullmatch(value) if isinstance(value, str) else None
     return value if match is None else 1024 * int(match[1])
 
@@ -106,7 +106,7 @@ Tokens = Annotated[int, Field(ge=1), "token, such as 4096 or 4k", BeforeValidato
 
 
 def read_tokens(what: str, value: object) -> int:
-    """A number of tokens.
+    """Read a number of tokens.
 
     Raises:
         InputError: if it is none, or below 1 token.
@@ -118,7 +118,7 @@ def read_tokens(what: str, value: object) -> int:
 
 
 def spell(value: object) -> str:
-    """A parameter's value as it is written in a name.
+    """Format a parameter's value as it is written in a name.
 
     >>> spell(False), spell(8.0), spell(0.5), spell("keep")
     ('off', '8', '0.5', 'keep')

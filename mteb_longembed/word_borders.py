@@ -14,7 +14,7 @@ _MARK = 2
 _ALONE = 3
 #: Added to the kind of a letter for the marks after it.
 _CONTINUES = 8
-#: Scripts whose letters, with their marks, are words, as in mteb's BM25; most have no blanks between words. The sign
+#: Scripts whose letters, with their marks, are words, as in mteb's BM25; most have no spaces between words. The sign
 #: for long vowels in Japanese (U+30FC) belongs to two of them.
 _SCRIPTS = (
     r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Khmer}"
@@ -32,7 +32,7 @@ _NO_WIDTH = regex.compile(r"\u00ad *(?:\r\n|[\r\n]) *|\p{Default_Ignorable_Code_
 
 
 def first_words(text: str, n: int) -> str:
-    """The beginning of a text with `n` words, at least one.
+    """Return the beginning of a text with `n` words, at least one.
 
     >>> first_words("one two  three", 2), first_words("東京タワー", 2)
     ('one two', '東京')
@@ -44,7 +44,7 @@ def first_words(text: str, n: int) -> str:
 
 
 def n_words(text: str) -> int:
-    """How many words a text has; each letter of a script without blanks is one.
+    """Count the words of a text; each letter of a script without spaces is one.
 
     >>> n_words("one two,  three"), n_words("東京タワー")
     (3, 5)
@@ -75,7 +75,7 @@ def _kinds(codes: np.ndarray) -> np.ndarray:
 
 
 def stands_alone(letter: str) -> bool:
-    """Whether a letter, with its marks, is a word of its own.
+    """Return whether a letter, with its marks, is a word of its own.
 
     >>> stands_alone("東"), stands_alone("e")
     (True, False)
@@ -84,7 +84,7 @@ def stands_alone(letter: str) -> bool:
 
 
 def word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """Start and end of all words, in characters: runs of letters, and single letters of scripts without blanks.
+    """Start and end of all words, in characters: runs of letters, and single letters of scripts without spaces.
 
     What has no width belongs to the letter before it, and a soft hyphen at the end of a line joins both lines.
     """
@@ -101,7 +101,7 @@ def word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def visible(text: str) -> str:
-    """A text without characters that have no width, such as soft hyphens, and the line breaks behind these.
+    """Return a text without zero-width characters, such as soft hyphens, and the line breaks behind these.
 
     >>> visible("fire\u00adplace"), visible("\ufeffof\u200bfice")
     ('fireplace', 'office')
@@ -110,7 +110,7 @@ def visible(text: str) -> str:
 
 
 def _kinds_of(text: str) -> np.ndarray:
-    """The kind of each character; a mark has that of its letter plus `_CONTINUES`."""
+    """Return the kind of each character; a mark has its letter's kind plus `_CONTINUES`."""
     kinds = _kinds(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32))
     if _SOFT_HYPHEN in text:
         for match in _AT_LINE_END.finditer(text):

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether this folder exists; False also for text that cannot be a path."""
+    """Return whether this folder exists; False also for text that cannot be a path."""
     return os.path.isdir(path)  # noqa: PTH112 - a Path raises OSError or ValueError for some texts
 
 
 def holds_model(path: str | Path) -> bool:
-    """Whether this is a folder with a model in it."""
+    """Return whether this is a folder with a model in it."""
     return any(os.path.isfile(os.path.join(path, name)) for name in ("modules.json", "config.json"))  # noqa: PTH113, PTH118
 
 
@@ -36,7 +36,7 @@ class ZooEntry:
     #: `mean`, `cls` or `lasttoken`, for a repository without modules.json
     pooling: Literal["mean", "cls", "lasttoken"] | None = None
     append_eos: bool = False  #: whether every input ends with the end-of-sequence token
-    #: configuration values that replace those of the repository
+    #: configuration values that replace the repository's values
     config: Mapping[str, object] = field(default_factory=dict, hash=False)
     #: the factor by which the position table is interpolated already. Inputs of at most `trained_len` tokens read
     #: every `interpolation`-th row
@@ -46,7 +46,7 @@ class ZooEntry:
     kind: Literal["hub", "mteb"] = "hub"
 
 
-# hub id -> commit and prompts, those of mteb's registry if it has the model. With them, `BASE+STRATEGY` means the same
+# hub id -> commit and prompts, from mteb's registry if it has the model. With them, `BASE+STRATEGY` means the same
 # model with and without mteb.
 _PUBLISHED = json.loads(Path(__file__).with_name("prompts.json").read_text(encoding="utf-8"))
 
@@ -98,7 +98,7 @@ ZOO: dict[str, ZooEntry] = {
     "me5-small": _entry("intfloat/multilingual-e5-small"),
     "me5-base": _entry("intfloat/multilingual-e5-base"),
     "me5-large": _entry("intfloat/multilingual-e5-large"),
-    # models of 2026; trained lengths are those of mteb's registry
+    # models of 2026; trained lengths come from mteb's registry
     "nemotron3-1b": _entry("nvidia/Nemotron-3-Embed-1B-BF16", trained_len=32768),
     "nemotron3-8b": _entry("nvidia/Nemotron-3-Embed-8B-BF16", trained_len=32768),
     "harrier-270m": _entry("microsoft/harrier-oss-v1-270m", trained_len=32768),
@@ -124,7 +124,7 @@ _BY_HUB_ID |= {entry.hub_id: entry for entry in ZOO.values()}
 
 
 def entry_of(base: str) -> ZooEntry | None:
-    """The entry of an alias or a hub id, None if we have none, or a folder of this name holds a model.
+    """Return the entry of an alias or a hub id; None if we have none, or a folder of this name holds a model.
 
     A hub id and its alias are one model, so both give the same entry.
 

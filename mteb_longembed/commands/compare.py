@@ -30,12 +30,12 @@ INTERRUPTED_STATUS = 130
 
 
 def _keys(text: str) -> list[str]:
-    """The keys of a list with commas, such as `gp, ntk`."""
+    """Split comma-separated keys, such as `gp, ntk`."""
     return [key.strip() for key in text.split(",") if key.strip()]
 
 
 def _run(text: str) -> tuple[str, str]:
-    """The name of a run, and its file."""
+    """Split the name of a run from its file."""
     name, equals, file = text.partition("=")
     if not (equals and file and re.fullmatch(r"[\w.-]+", name)):
         raise argparse.ArgumentTypeError(
@@ -45,7 +45,7 @@ def _run(text: str) -> tuple[str, str]:
 
 
 def _helps(options: type) -> dict[str, str]:
-    """What the docstring of a class says of each of its fields."""
+    """Return the description of each field in the docstring of a class."""
     told = (inspect.getdoc(options) or "").partition("Args:\n")[2].partition("\n\n")[0]
     lines = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", told, re.MULTILINE)
     return {name: " ".join(text.split()).rstrip(".").replace("%", "%%") for name, text in lines}
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--output-folder", type=Path, metavar="DIR", help=told["output_folder"])
     figure = "draw the scores with their intervals into FILE: .svg, .png or .pdf"
     output.add_argument("--figure", type=Path, metavar="FILE", help=figure)
-    gate = "end with status 1 if this run is surely below the first --run: a regression test"
+    gate = "end with status 1 if this run is significantly below the first --run: a regression test"
     output.add_argument("--gate", metavar="NAME", help=gate)
     output.add_argument("--json", action="store_true", help=JSON)
 
@@ -144,7 +144,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _print(comparison: Comparison) -> None:
-    """The answer in three lines, what the numbers cannot see, and the first table; the page has the others."""
+    """Print the answer in three lines, what the numbers cannot see, and the first table; the page has the others."""
     from mteb_longembed.comparing.page import ranking_table
     from mteb_longembed.files import printable
 

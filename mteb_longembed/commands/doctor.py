@@ -24,7 +24,7 @@ _WATCHES = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload
 #: The width of the model by whose products types are measured, and how many of these.
 _WIDTH = 768
 _ROUNDS = 20
-#: A type is worth its smaller precision from so many times the speed on. Passes gain less than products do.
+#: Minimum speed-up that is worth the lower precision of a type. Passes gain less than products do.
 _PAYS = 2.0
 
 
@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def versions() -> Section:
-    """Versions of Python and of the packages that change results, and whether mteb finds this package."""
+    """Return the versions of Python and of the packages that change results, and whether mteb finds this package."""
     # from another folder, so that a checkout in the working folder does not look like an installed package
     elsewhere = Path(sys.executable).parent
     command = [sys.executable, "-c", _WATCHES]
@@ -70,7 +70,7 @@ def versions() -> Section:
 
 
 def hub() -> Section:
-    """Where the hub is, and whether it answers."""
+    """Return where the hub is, and whether it answers."""
     from huggingface_hub import constants
 
     from mteb_longembed.hub import hub_answers
@@ -83,7 +83,7 @@ def hub() -> Section:
 
 
 def devices() -> Section:
-    """The devices of this machine."""
+    """Return the devices of this machine."""
     import torch
 
     section: Section = {"cpu": f"{torch.get_num_threads()} threads"}
@@ -104,7 +104,7 @@ def devices() -> Section:
 
 
 def _gain(dtype: Any) -> float:
-    """How many times as fast as fp32 the CPU multiplies matrices of a type: the best of a few products of each."""
+    """Measure how much faster than fp32 the CPU multiplies matrices of a type: the best of a few products of each."""
     import torch
 
     seconds = {}
@@ -115,7 +115,7 @@ def _gain(dtype: Any) -> float:
 
 
 def caches() -> Section:
-    """The folders of models, results and embeddings."""
+    """Return the folders of models, results and embeddings."""
     from huggingface_hub import constants
 
     from mteb_longembed.encoders.embedding_cache import EmbeddingCache
@@ -123,7 +123,7 @@ def caches() -> Section:
     store = EmbeddingCache.from_environment(os.environ)
     folders = {
         "models (HF_HOME)": constants.HF_HUB_CACHE,
-        # mteb's own rule: to import mteb takes seconds
+        # mteb's own rule: importing mteb takes seconds
         "results of mteb (MTEB_CACHE)": os.environ.get("MTEB_CACHE") or str(Path.home() / ".cache" / "mteb"),
     }
     if store is not None:

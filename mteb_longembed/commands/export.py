@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Export, and say what the written folder has not.
+    """Export a model, and print what the exported folder lacks.
 
     Raises:
         LongEmbedError: as `mteb_longembed.export` does.

@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
     warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
     logging.getLogger("mteb.leaderboard").addHandler(logging.NullHandler())  # it logs the time of each step
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    # gradio asks its own page whether it answers: never by a proxy
+    # gradio asks its own page whether it answers: never through a proxy
     os.environ["no_proxy"] = f"{os.environ.get('no_proxy', '')},{HOST}"
     if not args.results.is_dir():  # mteb would make it
         raise InputError(f"there is no folder {args.results}: give the --output-folder of `mteb run`.")

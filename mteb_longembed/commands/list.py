@@ -25,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def strategies() -> Part:
-    """Every strategy with its parameters, their defaults and their meaning."""
+    """Return every strategy with its parameters, their defaults and their meaning."""
     from dataclasses import fields
 
     from mteb_longembed.encoders.strategies import STRATEGIES
@@ -46,7 +46,7 @@ def strategies() -> Part:
             lines.append(f"  {'':<12}{f'{name}={text}':<20}{meaning[name]}")
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
-    # those of a BM25 beside its model
+    # settings of a BM25 beside its model
     of_models = ["vectors", *(name for name in SEARCH_SETTINGS if name != "expand")]
     for title, settings in (("any", of_models), ("bm25", BM25_SETTINGS)):
         lines.append(f"  {title:<10}{' '.join(f'{name}=' for name in settings)} (docs/adapt.md)")
@@ -54,7 +54,7 @@ def strategies() -> Part:
 
 
 def presets() -> Part:
-    """Every preset with its full name."""
+    """Return every preset with its full name."""
     from mteb_longembed.names import PRESET_STRATEGY, PRESET_TARGET, PRESETS
 
     data = []
@@ -65,7 +65,7 @@ def presets() -> Part:
 
 
 def models() -> Part:
-    """Every alias with its model."""
+    """Return every alias with its model."""
     from mteb_longembed.zoo import ZOO
 
     data = []
@@ -83,7 +83,7 @@ def models() -> Part:
 
 
 def tasks() -> Part:
-    """All our tasks and benchmarks."""
+    """Return all our tasks and benchmarks."""
     from mteb_longembed.tasks.benchmark import make_benchmarks
 
     benchmarks = make_benchmarks()
@@ -104,6 +104,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Rows as lines with columns of equal width."""
+    """Format rows as lines with columns of equal width."""
     lines = tabulate(rows, "keys", "plain", numalign="left").splitlines()
     return "\n".join(f"  {line}" for line in lines)

@@ -17,7 +17,7 @@ from mteb_longembed.reports.strategies import PUBLIC, by_strategy, draw
 
 
 def _filled(table: pd.DataFrame, missing: str | None) -> pd.DataFrame:
-    """The table with another value for what is missing."""
+    """Return the table with missing values replaced by another value."""
     return table.astype(object).where(table.notna(), missing)
 
 

@@ -97,7 +97,7 @@ def _searcher(args: argparse.Namespace) -> Searcher:
             raise InputError(f"{args.model} is an index, which has its documents: leave out --corpus.")
         return open_index(args.model, device=args.device, passages=args.passages)
     if args.corpus is None:
-        raise InputError(f"--corpus is needed, because {args.model} is no folder of a saved index.")
+        raise InputError(f"--corpus is needed, because {args.model} is not the folder of a saved index.")
     from mteb_longembed.names import absolute_name
     from mteb_longembed.retrieval.recommended import describe, recommended
 

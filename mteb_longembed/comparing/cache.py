@@ -40,7 +40,7 @@ class Cache:
         self.refused = ""
 
     def find(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
-        """Each query's scores from an earlier run, as `evaluate` makes them; None if there are none.
+        """Return each query's scores from an earlier run, as `evaluate` returns them; None if there are none.
 
         Pages of a file have checksums: a file that is damaged does not count.
         """
@@ -63,7 +63,7 @@ class Cache:
     def cost(
         self, meta: ModelMeta, splits: Sequence[Split], device: str, measured: Callable[[], Cost]
     ) -> Cost:
-        """What an earlier run measured on the same data with the same versions, machine and device, or what is now."""
+        """Return the cost measured by an earlier run on the same data, versions, machine and device, or measure it."""
         machine = (platform.node(), platform.processor(), device, torch.get_num_threads())
         versions = (version("mteb-longembed"), torch.__version__)
         data = [split.digest for split in splits]

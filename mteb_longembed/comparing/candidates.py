@@ -75,10 +75,10 @@ Kind = Literal["base", "strategy", "search", "fusion", "bm25", "api", "own"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to embed documents. Its name is read once, and what it asks for is kept.
+    """One way to embed documents. Its name is read once, and what it requests is kept.
 
     Args:
-        name: for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`; with a chunker of one's own, that
+        name: for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`; with a custom chunker, name
             of the model that encodes each chunk.
         base: its base, as the user wrote it; empty for BM25.
         kind: what it is.
@@ -88,7 +88,7 @@ class Candidate:
         search: what it asks of the search over that model.
         words: what it asks of BM25; None for all others.
         is_named: whether the user wrote this name, and not only its base.
-        chunker: one's own.
+        chunker: a custom chunker.
         scorer: of the user's.
     """
 
@@ -106,7 +106,7 @@ class Candidate:
 
     @property
     def id(self) -> str:
-        """What tables of scores call it. With a chunker of one's own it is the name of its results."""
+        """Name in tables of scores. With a custom chunker it is the name of the results."""
         if self.chunker is None:
             return self.name
         return full_name(self.meta)
@@ -136,7 +136,7 @@ class Candidate:
 
     @property
     def expand(self) -> str:
-        """The model by which words of a BM25 have neighbours; empty if they have none."""
+        """The model of BM25's query expansion; empty without expansion."""
         return getattr(self.words, "expand", None) or ""
 
     @property
@@ -166,7 +166,7 @@ class Candidate:
         return f"{self.model_of_pass} {self.chunker.name} {self.chunker.version}"
 
     def with_search(self, **settings: object) -> Candidate:
-        """The candidate of a model of ours with further settings of search; `InputError` if they do not fit."""
+        """Return the candidate with further search settings; `InputError` if they do not fit."""
         search = replace(self.search, **cast("dict[str, Any]", settings))
         made = _of_model(cast("ModelSpec", self.model), search, self.base)
         if self.chunker is None:
@@ -174,13 +174,13 @@ class Candidate:
         return chunked(made, self.chunker)
 
     def in_type(self, dtype: str) -> Candidate:
-        """The candidate of a model of ours in a compute type. The base stays the base."""
+        """Return the candidate with a compute type. The base stays the base."""
         model = replace(cast("ModelSpec", self.model), dtype=cast("Any", dtype))
         return replace(_of_model(model, self.search, self.base), kind=self.kind)
 
 
 def named(name: str, base: str = "") -> Candidate:
-    """The candidate of a name, as it is typed.
+    """Return the candidate with a name as the user types it.
 
     Raises:
         InputError: if the name is none, or does not fit its base.
@@ -198,7 +198,7 @@ def named(name: str, base: str = "") -> Candidate:
 
 
 def _of_model(model: ModelSpec, search: SearchSettings, base: str) -> Candidate:
-    """The candidate of a model of ours, whose base the user wrote so."""
+    """Return the candidate of one of our models, whose base the user typed in this way."""
     checkpoint = open_checkpoint(model)
     search.check_fits(checkpoint)
     strategy = checkpoint.strategy
@@ -217,7 +217,7 @@ def _of_model(model: ModelSpec, search: SearchSettings, base: str) -> Candidate:
 
 
 def of_scorer(scorer: Scorer) -> Candidate:
-    """The candidate of a scorer of the user's, or of a run."""
+    """Return the candidate of a custom scorer, or of a run."""
     return Candidate(full_name(scorer.meta), "", "own", is_named=True, scorer=scorer)
 
 
@@ -229,7 +229,7 @@ def candidates_of(
     *,
     quick: bool = False,
 ) -> tuple[list[Candidate], list[str]]:
-    """The candidates of a base, itself first, and sentences about what does not fit. A full name is only itself.
+    """Return the candidates of a base, itself first, and notes on what does not fit. A full name gives only itself.
 
     Args:
         base: an alias, a hub id or a folder; or a full name.
@@ -254,7 +254,7 @@ def candidates_of(
     found = [named(f"{base}+none")]
     refused = []
     for key in keys:
-        ModelSpec(base, key)  # refuses what is no strategy
+        ModelSpec(base, key)  # refuses unknown strategies
         try:
             found += [
                 named(f"{base}+{tail}", base)
@@ -291,7 +291,7 @@ def _tails(
         averages = checkpoint.base.pooling in (None, "mean")
         tails = [f"{stem}:{one}".rstrip(":") for one in settings if averages or not _AVERAGES.search(one)]
         if reach > trained_len and not quick:
-            # shorter windows are a pass of their own
+            # shorter windows need a separate pass
             tails.append(f"{stem}:size={trained_len // 2},vectors=window")
         return tails
     if target is None and key == "none" and positions_of(checkpoint.base.config) is not ABSOLUTE:
@@ -302,20 +302,20 @@ def _tails(
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is a full name, with a strategy or settings, and not only a base."""
+    """Return whether a text is a full name, with a strategy or settings, and not only a base."""
     if holds_model(text):  # a folder may have any signs in its name
         return False
     return text == "bm25" or (is_extended_name(text) and text not in ZOO)
 
 
 def has_checkpoint(base: str) -> bool:
-    """Whether a text is a base whose weights can be extended."""
+    """Return whether a text is a base whose weights can be extended."""
     entry = entry_of(base)
     return not is_name(base) and (entry is None or entry.kind != "mteb")
 
 
 def embeds_terms(base: str) -> bool:
-    """Whether a base can expand queries, as dense ones do."""
+    """Return whether a base can expand queries, as dense ones do."""
     return open_checkpoint(ModelSpec.parse(f"{base}+none")).base.kind == "dense"
 
 
@@ -335,7 +335,7 @@ def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = Fa
 
 
 def chunked(candidate: Candidate, chunker: NamedChunker) -> Candidate:
-    """The model of a candidate, with one vector a text, on each chunk of a document."""
+    """Return a candidate that applies a model with one vector per text to each chunk of a document."""
     kind: Kind = "search"
     if candidate.kind == "fusion":
         kind = "fusion"
@@ -343,7 +343,7 @@ def chunked(candidate: Candidate, chunker: NamedChunker) -> Candidate:
 
 
 def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunker]) -> list[Candidate]:
-    """Each base, or a name whose base takes no part, on the chunks of each chunker."""
+    """Combine each base, or each name whose base takes no part, with each chunker."""
     bases = {candidate.base for candidate in candidates if candidate.is_base}
     named_chunkers = [read_chunker(chunker, name) for name, chunker in chunkers.items()]
     found = []
@@ -357,7 +357,7 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
 
 
 def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
-    """What tables call candidates, by their ids: what follows the base, such as `+gp@1024`; `base` for itself.
+    """Return the table labels of candidates by id: what follows the base, such as `+gp@1024`; `base` for itself.
 
     With several bases the last part of each stands before it. Where that tells two of them not apart, all have ids.
     """
@@ -383,5 +383,5 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
 
 
 def last_part(model: str) -> str:
-    """The last part of a path or hub id."""
+    """Return the last part of a path or hub id."""
     return re.split(r"[/\\]", model.rstrip("/\\"))[-1]

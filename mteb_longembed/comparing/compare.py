@@ -1,4 +1,4 @@
-"""`compare` as a Python call: the candidates of models, on tasks or on one's own files, and what comes of it."""
+"""Compare models and their candidates from Python, on tasks or on your own files."""
 
 import hashlib
 import sys
@@ -57,7 +57,7 @@ from .run import Done, Runner
 from .summary import Row, by_split, frame_of, resamples_of, summarise
 from .verdict import Advice, Note, Setting, advise, cautions
 
-#: Queries with so many sentences on average are also asked sentence by sentence.
+#: Queries with at least this many sentences on average are also searched sentence by sentence.
 _SENTENCES = 2.0
 
 
@@ -128,7 +128,7 @@ class Comparison:
         return " | ".join([*parts, f"mteb-longembed {version('mteb-longembed')}"])
 
     def texts(self, kind: str) -> list[str]:
-        """The notes of a kind."""
+        """Return the notes of a kind."""
         return [note.text for note in self.notes if note.kind == kind]
 
 
@@ -156,13 +156,13 @@ def compare(
     Args:
         models: bases: aliases, hub ids or folders. A full name, with a strategy, is one candidate, and so is a scorer.
         data: as `mteb_longembed.Data`; or a folder in BEIR's layout.
-        chunkers: one's own, by their names: each base, or a name whose base takes no part, also encodes each chunk on
+        chunkers: custom chunkers by name: each base, or a name whose base takes no part, also encodes each chunk on
             its own. See `mteb_longembed.search`.
         runs: rankings that other programs made, by their names: TREC run files, dicts, DataFrames or ranx' `Run`. Each
             is a candidate `run/NAME`, whose scores count exactly as they are written.
-        show: whether a progress bar is shown; those of other libraries never are.
+        show: whether to show a progress bar; bars of other libraries are never shown.
         on_message: called with every sentence for the user.
-        options: the fields of `Options`; in the place of `data` also those of `mteb_longembed.Data`.
+        options: the fields of `Options`, and, without `data`, the fields of `mteb_longembed.Data`.
 
     Raises:
         InputError: if models, data or options do not go together.
@@ -177,7 +177,7 @@ def compare(
     models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in _listed(models)]
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
-    # the tokens of the first base stand for those of all others
+    # the tokens of the first base stand for the tokens of all others
     lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
     candidates = _of_models(models, chosen, lengths_of, lengths, notes)
     candidates += with_chunkers(candidates, chunkers or {})
@@ -226,7 +226,7 @@ def _of_models(
     lengths: Lengths,
     notes: list[Note],
 ) -> list[Candidate]:
-    """The candidates of bases, full names and scorers; what does not fit is noted."""
+    """Return the candidates of bases, full names and scorers; note what does not fit."""
     strategies = _listed(options.strategies)
     if (strategies or options.target is not None) and not lengths_of:
         raise InputError("--strategies and --target need a base, got none: name one, or leave them out.")
@@ -249,7 +249,7 @@ def _of_models(
 
 
 def _read(data: Data | str | Path | None, keywords: Mapping[str, Any]) -> tuple[Options, Data]:
-    """The options, and the data, or what the fields of `Data` among the keywords make of them."""
+    """Return the options and the data, which may be given as the fields of `Data` among the keywords."""
     known = {field.name for field in fields(Options)}
     # a folder of data is `data`
     of_data = {field.name for field in fields(Data)} - {"folder"}
@@ -266,14 +266,14 @@ def _read(data: Data | str | Path | None, keywords: Mapping[str, Any]) -> tuple[
 
 
 def _listed(given: Any) -> list[Any]:
-    """One text or scorer, or several values, as a list."""
+    """Return one text or scorer, or several values, as a list."""
     if isinstance(given, (str, Scorer)):
         return [given]
     return list(given or ())
 
 
 def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
-    """The splits; what is not there or not scored is noted."""
+    """Return the splits; note what is missing or not scored."""
     metrics = [read_metric(text) for text in _listed(options.metric)]
     splits = []
     for task in data.load():
@@ -288,7 +288,7 @@ def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
 
 
 def _tokenizer_of(base: str) -> Any:
-    """The tokenizer of a base; no weights are read. `InputError` if the model is extended already."""
+    """Return the tokenizer of a base; no weights are read. `InputError` if the model is extended already."""
     checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
     files = checkpoint.base.files
     if checkpoint.base.made is not None:
@@ -310,13 +310,13 @@ def _run_all(
     """
     done: list[Done] = []
     begun: set[str] = set()
-    # the time left is by the speed of the whole run: the speed of the last seconds differs from strategy to strategy
+    # the remaining time follows the speed of the whole run, because recent speed differs between strategies
     options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0}
     options["disable"] = not show or sys.stderr is None
     # a file of output gets a line now and then
     if not is_terminal(sys.stderr):
         options["mininterval"] = 30.0
-    # its total is not yet known, so nothing is shown before the first candidate
+    # the total is not yet known, so nothing is shown before the first candidate
     bar = tqdm(total=0, delay=1e-9, **options)
     table = LiveTable(bar, show=show)
     waiting = list(runner.candidates)
@@ -350,7 +350,7 @@ def _run_all(
             run(runner.candidates, runner.tokens_of_words)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 waiting += _further(done, runner.splits, leave_out)
-                run(list(waiting), 0)  # the terms are those of before
+                run(list(waiting), 0)  # the terms have not changed
     except KeyboardInterrupt:
         return done, len(waiting)
     return done, 0
@@ -408,12 +408,12 @@ def _in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
 def _further(
     done: Sequence[Done], splits: Sequence[Split], leave_out: Callable[[str], None]
 ) -> list[Candidate]:
-    """The best candidate so far with BM25 added; and, where queries have several sentences, by sentence."""
+    """Return the best candidate so far with BM25 added, and, where queries have several sentences, by sentence."""
     dense = [one for one in done if one.candidate.model is not None and one.candidate.kind != "fusion"]
     if not dense:
         return []
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
-    # of equal ones the first: bases come before what is made of them
+    # of equal candidates the first: bases come before their extensions
     ranked = sorted((one.candidate for one in dense), key=lambda candidate: -means[candidate.id])
     wanted = [(ranked[0], {"fusion": "bm25"})]
     found = []
@@ -449,7 +449,7 @@ def _comparison(
     if isinstance(own, OwnData) and isinstance(own.corpus_source, Path):
         corpus = str(own.corpus_source.resolve())
     setting = Setting(
-        # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
+        # `mteb run` knows neither tasks of your own data nor samples, which have other names
         tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
         n_clusters=resamples_of(scores, [candidates[0].id]).n_clusters,

@@ -61,7 +61,7 @@ class Cost:
 
 
 def sampled_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
-    """Different whole documents with text, drawn with a seed, until they have so many characters."""
+    """Draw different whole documents with text, with a seed, until they reach a number of characters."""
     texts: dict[str, None] = {}
     left = n_characters
     numbers = [(split, number) for split in splits for number in range(len(split.corpus))]
@@ -77,7 +77,7 @@ def sampled_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long documents are.
+    """Lengths of documents.
 
     Args:
         drawn: lengths of drawn documents in tokens.
@@ -93,11 +93,11 @@ class Lengths:
         return int(self.drawn.max())
 
     def read(self, target_len: int | None) -> int:
-        """About how many tokens of all documents are read, if so many of each are; None: all."""
+        """Estimate how many tokens are read if this many of each document are; None reads all."""
         return int(self.scale * self.drawn.clip(max=target_len or self.longest).sum())
 
     def covering(self) -> int:
-        """The smallest power of two, in tokens, at which nearly all tokens of the documents are read.
+        """Return the smallest power of two, in tokens, at which nearly all tokens of the documents are read.
 
         >>> Lengths(np.array([100, 300, 5000]), 1.0).covering()
         8192
@@ -109,7 +109,7 @@ class Lengths:
 
 
 def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase | None) -> Lengths:
-    """The lengths of documents by a tokenizer, without special tokens; without one by their words."""
+    """Return the lengths of documents by a tokenizer, without special tokens; without one, by their words."""
     texts = sampled_texts(splits, _SAMPLED)
     if tokenizer is None:
         lengths = list(map(count_words, texts))
@@ -121,7 +121,7 @@ def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase
 
 
 def tokens_of_words(splits: Sequence[Split]) -> int:
-    """About how many tokens a model reads that encodes each word of all documents once, on its own."""
+    """Estimate how many tokens a model reads to encode each distinct word of all documents once, on its own."""
     words: set[str] = set()
     for text in sampled_texts(splits, _SAMPLED):
         lowered = text.lower()
@@ -146,7 +146,7 @@ def operations(model: LongModel, lengths: np.ndarray) -> float:
 
 
 def chunk_texts(texts: Sequence[str], split_text: CutChunks) -> list[str]:
-    """The texts of all chunks."""
+    """Return the texts of all chunks."""
     chunks = []
     for text in texts:
         chunks += [chunk.text for chunk in split_text(text)]
@@ -154,7 +154,7 @@ def chunk_texts(texts: Sequence[str], split_text: CutChunks) -> list[str]:
 
 
 def share_of_words(splits: Sequence[Split], target_len: int | None) -> float:
-    """The share of the words of all documents that BM25 on their first tokens reads; all without a target."""
+    """Return the share of all words that BM25 reads in the first tokens of documents; 1 without a target."""
     if target_len is None:
         return 1.0
     counts = np.array(list(map(n_words, _texts(splits))), int)
@@ -174,7 +174,7 @@ def count(
         model: one of ours.
         splits: whose documents.
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
-        split_text: a chunker of one's own.
+        split_text: a custom chunker.
     """
     tokenizer = model.backbone.tokenizer
     cutter = cutter_of(tokenizer)
@@ -230,7 +230,7 @@ def count(
 
 
 def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
-    """The cost of a model whose tokenizer is not known: 0.75 words are one token."""
+    """Estimate the cost of a model whose tokenizer is not known: 0.75 words are one token."""
     lengths = np.array(list(map(count_words, _texts(splits))))
     n_read = int(lengths.clip(max=target_len or lengths.max()).sum())
     share_read = n_read / max(int(lengths.sum()), 1)
@@ -238,5 +238,5 @@ def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
 
 
 def _texts(splits: Sequence[Split]) -> Iterator[str]:
-    """All documents, one after the other."""
+    """Return the texts of all documents, one after the other."""
     return chain.from_iterable(split.documents.texts for split in splits)

@@ -11,7 +11,7 @@ from .summary import Row
 if TYPE_CHECKING:
     from .compare import Comparison
 
-#: To so many digits scores are compared: what is less comes from rounding.
+#: Number of digits to which scores are compared: smaller differences come from rounding.
 _DIGITS = 6
 
 

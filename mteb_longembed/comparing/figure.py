@@ -39,7 +39,7 @@ _SAME_COST = 1.05
 
 
 def draw_figure(comparison: Comparison) -> Figure:
-    """All candidates, the best on top: left their scores, right their differences to the best, with intervals.
+    """Draw all candidates, the best on top: their scores on the left, differences to the best on the right.
 
     Two intervals on the left may overlap although the difference on the same queries is sure: that is on the right.
     What is within the margin of the best is shaded there.
@@ -79,7 +79,7 @@ def _mark(axes: Axes, place: float, interval: Interval, colour: str) -> None:
 
 
 def draw_costs(comparison: Comparison) -> Figure | None:
-    """Scores with their intervals against the size of the vectors, and against operations; None if no cost is known.
+    """Draw scores with intervals against the size of the vectors and against operations; None if no cost is known.
 
     Candidates have the numbers of their ranks, which a legend on the right explains. Numbers do not collide, because
     candidates of one cost stand side by side. The recommended candidate has a ring.
@@ -105,7 +105,7 @@ def draw_costs(comparison: Comparison) -> Figure | None:
 
 
 def _write(axes: Axes, text: str, place: tuple[float, float], **options: Any) -> None:
-    """Write a text at so many points from a place."""
+    """Write a text at an offset in points from a place."""
     axes.annotate(text, place, textcoords="offset points", **options)
 
 

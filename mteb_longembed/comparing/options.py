@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What is tried, how it is scored, and where it runs.
+    """Which candidates run, how they are scored, and where they run.
 
     Args:
         metric: such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score).
@@ -20,7 +20,7 @@ class Options:
         quick: try the base, windows, late, BM25 and the hybrid alone, in one pass over the documents.
         bm25: whether BM25 and the fusion with it take part.
         device: cpu, cuda, cuda:1, mps, ... (default: the best of this machine).
-        dtype: the compute type of all passes of bases: fp32, bf16 or fp16 (default: that of their files).
+        dtype: the compute type of all passes of bases: fp32, bf16 or fp16 (default: the type in their files).
         output_folder: where finished work is kept (default: results).
     """
 

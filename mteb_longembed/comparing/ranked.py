@@ -1,4 +1,4 @@
-"""Rankings that another program made, as a scorer: a search engine, a reranker, one's own pipeline."""
+"""Rankings that another program made, as a scorer: a search engine, a reranker, a custom pipeline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Ranked:
     A document that it did not return has the score minus infinity, and is never ranked.
 
     Args:
-        name: what the run is called; its results are those of `run/NAME`.
+        name: the name of the run; its results are saved as `run/NAME`.
         rankings: of each query, by ids.
         splits: the data with the texts of the queries.
 
@@ -66,7 +66,7 @@ class Ranked:
         self._documents = documents
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
-        """The score of each document for each query, float64 `[queries, documents]`."""
+        """Return the score of each document for each query, float64 `[queries, documents]`."""
         numbers = self._documents.indices
         scores = np.full((len(queries), len(numbers)), -np.inf)
         for row, query in zip(scores, queries, strict=True):
@@ -76,11 +76,11 @@ class Ranked:
         return scores
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Whole documents: a run tells of no passage."""
+        """Return whole documents: a run knows no passages."""
         return whole_documents(self._documents, indices)
 
     def missing(self, splits: Sequence[Split]) -> list[str]:
-        """Sentences about what the run lacks in the data, and what it has that is not known; none if all fits."""
+        """Return notes on what the run lacks in the data, and on unknown ids in it; none if everything fits."""
         strange = set(self.rankings)
         unknown: set[str] = set()
         without: set[str] = set()
@@ -107,10 +107,10 @@ class Ranked:
 
 
 def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
-    """The rankings of a run, by ids of queries and documents.
+    """Read the rankings of a run, by ids of queries and documents.
 
     Raises:
-        DataError: if a source is no run: it is none of the kinds of `RunSource`, an id is missing, a score is no finite
+        DataError: if a source is not a run: it is no kind of `RunSource`, an id is missing, a score is not a finite
             number, a document stands twice for a query, or ranks rise with scores.
     """
     where = f"the run {name}"
@@ -143,7 +143,7 @@ def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
 
 
 def _of_table(table: pd.DataFrame, where: str) -> pd.DataFrame:
-    """The columns of a table, by whichever names it has for them."""
+    """Return the columns of a table, under any of their known names."""
     rows = pd.DataFrame(index=table.index)
     for column, names in _COLUMNS.items():
         found = [name for name in names if name in table.columns]
@@ -165,7 +165,7 @@ def _of_dict(source: Mapping[str, Any], where: str) -> Iterator[dict[str, object
 
 
 def _number(value: Any) -> float:
-    """A value as Python reads it, which is exact; nan if it is no number."""
+    """Parse a value as an exact Python number; nan if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

@@ -52,12 +52,12 @@ class Done:
 
 @dataclass
 class Runner:
-    """What all candidates of a comparison run on.
+    """What all candidates of a comparison share: data, device, models and their vectors.
 
     Args:
         cache: where finished work is kept.
         splits: the data.
-        candidates: all of them: those of one pass are pooled together.
+        candidates: all candidates; the ones that share a pass are pooled together.
         device: where models run, None for the best device of this machine.
     """
 
@@ -89,7 +89,7 @@ class Runner:
     # ---- scorers -----------------------------------------------------------------------------------------
 
     def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
-        """The scorer of a candidate on a split. To make it tells its pass how it pools."""
+        """Return the scorer of a candidate on a split. Creating it tells its pass how it pools."""
         if candidate.scorer is not None:
             return candidate.scorer
         if candidate.words is not None:
@@ -102,7 +102,7 @@ class Runner:
         return searching(self._pass(candidate, split), None, SearchSettings())
 
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
-        """The pass of a candidate on a split, which encodes for all candidates that have not run."""
+        """Return the pass of a candidate on a split, which encodes for all candidates that have not run."""
         place = candidate.passes, split.label
         if place not in self._passes:
             cut = getattr(candidate.chunker, "cut", None)
@@ -115,7 +115,7 @@ class Runner:
         return self._passes[place]
 
     def _model(self, candidate: Candidate) -> Any:
-        """mteb's encoder of a candidate's pass. The one of another pass is freed before it is loaded."""
+        """Return mteb's encoder of a candidate's pass. The encoder of another pass is freed first."""
         name = candidate.passes
         if name not in self._loaded:
             self.free()
@@ -154,9 +154,9 @@ class Runner:
         return self.device or str(get_device_name())
 
     def _cost(self, candidate: Candidate) -> Cost:
-        """The cost that an earlier run has measured, or that is measured now. BM25 encodes nothing."""
+        """Return the cost that an earlier run has measured, or measure it now. BM25 encodes nothing."""
         if candidate.scorer is not None:
-            # what it costs, and what it reads, is its user's to know
+            # the cost of a custom scorer, and what it reads, is not known
             return Cost(share_read=math.nan)
         n_of_words = 0
         if candidate.reads_words:
@@ -167,13 +167,13 @@ class Runner:
         meta = replace(candidate, name=candidate.encoder).meta
         cost = self.cache.cost(meta, self.splits, self._device, lambda: self._measured(candidate))
         cost = replace(cost, tokens=cost.tokens + n_of_words)
-        # words are added to weighted vectors and to those of the model as it is
+        # BM25 is added to weighted vectors and to the unchanged model's vectors
         if candidate.search.fusion and candidate.search.weights and cost.vectors and cost.bytes:
             cost = replace(cost, vectors=2 * cost.vectors, bytes=2 * cost.bytes)
         return cost
 
     def _measured(self, candidate: Candidate) -> Cost:
-        """The cost of a model with the documents, or with their chunks."""
+        """Count the cost of a model on the documents, or on their chunks."""
         cut = getattr(candidate.chunker, "cut", None)
         plain = getattr(self._model(candidate), "model", None)
         if not isinstance(plain, LongModelMixin):
@@ -189,7 +189,7 @@ class Runner:
                 texts = chunk_texts(texts, cut)
             if not texts:
                 return cost
-            with shared_bar(tqdm(disable=True)):  # these tokens are no part of the run's
+            with shared_bar(tqdm(disable=True)):  # these tokens do not count towards the run's
                 rounds = [measure(cast("LongModel", plain), texts) for _ in range(_ROUNDS)]
             speeds = [speed for speed, _ in rounds]
             spread = (max(speeds) - min(speeds)) / max(speeds)

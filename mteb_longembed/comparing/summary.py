@@ -44,7 +44,7 @@ class Row:
         is_base: whether it is the base without extension.
         expand: the model that expands the queries of a BM25; empty for none.
         chunker: the name of a user's chunker; empty for none.
-        name: by which it is loaded.
+        name: the name that loads it.
         passes: the name of the pass that gives its vectors.
         trained_len: of the base, in tokens.
         target_len: number of tokens of a document that it reads; None for all.
@@ -116,7 +116,7 @@ def summarise(
     """
     by_id = {candidate.id: candidate for candidate in candidates}
     samples = resamples_of(scores, list(by_id))
-    # of equal ones a base is first, because it is the simplest; and BM25 with a model is last
+    # among equal candidates a base is first, as the simplest one, and BM25 with a model last
     order = sorted(
         by_id, key=lambda name: (-samples.means[name], not by_id[name].is_base, by_id[name].expand)
     )

@@ -30,7 +30,7 @@ Verdict = Literal["winner", "good enough", "undecided", "only", "nothing"]
 
 
 class Note(NamedTuple):
-    """A sentence for people.
+    """A note for the reader.
 
     `kind` is `caution` (what the numbers cannot see), `data` (what is not scored), or `left out` (what did not run).
     """
@@ -47,8 +47,8 @@ class Setting:
         tasks: names of the tasks that mteb knows.
         n_queries: queries that all candidates answered.
         n_clusters: of these queries; the same number where each query is on its own.
-        corpus: the file of one's own documents, None with tasks of mteb.
-        language: of one's own documents, None for English.
+        corpus: the file of your own documents, None with tasks of mteb.
+        language: of your own documents, None for English.
     """
 
     tasks: Sequence[str] = ()
@@ -72,7 +72,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do.
+    """The advice of a comparison.
 
     Args:
         verdict: how the choice was made.
@@ -124,7 +124,7 @@ def advise(rows: Sequence[Row], setting: Setting | None = None, *, unfinished: s
         if [row.id for row in good] == [best.id]:
             verdict = "winner"
     typed = ""
-    # a scorer or a run of the user's has no name that we load
+    # a custom scorer or a run has no name that we load
     if verdict != "nothing" and recommended.kind != "own":
         typed = type_next(recommended, setting)
     use = _use(verdict, recommended, rows)
@@ -166,13 +166,13 @@ def cautions(scores: pd.DataFrame, rows: Sequence[Row]) -> list[Note]:
 
 
 def gate(scores: pd.DataFrame, setting: Setting, first: str, named: str) -> tuple[bool, str]:
-    """Whether a gate is open, and the difference with its interval: closed if all of that lies below 0.
+    """Return whether a gate is open, and the difference with its interval: closed if all of it lies below 0.
 
     Args:
         scores: of a comparison.
         setting: what it ran on.
         first: the id of the candidate that is the measure.
-        named: that of the candidate that must not be worse.
+        named: name of the candidate that must not be worse.
 
     Raises:
         InputError: if one of them has no scores.
@@ -181,9 +181,9 @@ def gate(scores: pd.DataFrame, setting: Setting, first: str, named: str) -> tupl
         raise InputError(f"a gate needs two runs that have finished, got {first} and {named}.")
     points = resamples_of(scores, [first, named]).difference(first, named).scaled(100)
     is_open = not points.high < 0
-    verdict = "is surely below"
+    verdict = "is significantly below"
     if is_open:
-        verdict = "is not surely below"
+        verdict = "is not significantly below"
     interval = f"{points.mean:+.1f} points (95 % interval {points.low:+.1f} to {points.high:+.1f})"
     return is_open, f"{named} {verdict} {first}: {interval} on {setting.queries}."
 
@@ -319,7 +319,7 @@ def times_base(row: Row, rows: Sequence[Row]) -> float | None:
 
 
 def type_next(row: Row, setting: Setting) -> str:
-    """A command, or a line of Python, that uses a candidate and has its full name.
+    """Return a command, or a line of Python, that uses a candidate by its full name.
 
     A name with settings of search is a search and not a model; a model of mteb's own is not ours to load.
     """
@@ -344,7 +344,7 @@ def type_next(row: Row, setting: Setting) -> str:
 
 
 def percent(share: float) -> str:
-    """A share from 0 to 1 for a table or a sentence; what is not all or nothing is not written so.
+    """Format a share from 0 to 1 for a table or a sentence; only exact 0 and 1 become 0 % and 100 %.
 
     >>> percent(0.714), percent(0.9997), percent(0.0004), percent(1.0)
     ('71 %', '>99 %', '<1 %', '100 %')

@@ -13,7 +13,7 @@ import pandas as pd
 from mteb_longembed.data.table import QRELS, TREC, Row, Source, ending_of, read_rows
 from mteb_longembed.errors import DataError
 
-# The names of columns are those of BEIR, of the LongEmbed data set, and plain ones.
+# Column names of BEIR and of the LongEmbed data set, and plain ones.
 _DOCUMENT = ("_id", "id", "doc_id", "docid")
 _QUERY = ("_id", "id", "qid", "query_id", "q_id")
 _JUDGED_QUERY = ("query-id", "query_id", "qid", "q_id")
@@ -50,17 +50,17 @@ class Query(NamedTuple):
 
 
 def read_documents(source: Source, name: str = "") -> dict[str, str]:
-    """Document id -> title and text. Arguments and errors as for `read_corpus`."""
+    """Return document id -> title and text. Arguments and errors as for `read_corpus`."""
     return dict(read_texts(source, name))
 
 
 def read_texts(source: Source, name: str = "") -> Iterator[tuple[str, str]]:
-    """The id of each document, and its title and text together. Arguments and errors as for `read_corpus`."""
+    """Return the id of each document, and its title and text together. Arguments and errors as for `read_corpus`."""
     return ((document.id, document.joined) for document in read_corpus(source, name))
 
 
 def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
-    """Documents, one after the other: no more than some of them are in memory.
+    """Yield the documents one after the other, with only some of them in memory.
 
     Args:
         source: rows with an id (`_id`, `id`, `doc_id`, `docid`), `text` or `contents`, and perhaps `title`: a file
@@ -79,12 +79,12 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
 
 
 def read_queries(source: Source, name: str = "") -> dict[str, str]:
-    """Query id -> text. Arguments and errors as for `read_asked`."""
+    """Return query id -> text. Arguments and errors as for `read_asked`."""
     return {query.id: query.text for query in read_asked(source, name)}
 
 
 def read_asked(source: Source, name: str = "") -> Iterator[Query]:
-    """Queries. Arguments as for `read_corpus`; the id may be `qid` too, the text `query`; perhaps with a `cluster`.
+    """Yield queries. Arguments as for `read_corpus`; the id may be `qid`, the text `query`; `cluster` is optional.
 
     Raises:
         DataError: as there, and for a query without text.
@@ -102,7 +102,7 @@ def read_asked(source: Source, name: str = "") -> Iterator[Query]:
 def read_judgements(
     source: Source, queries: Mapping[str, str], documents: Mapping[str, str], name: str = ""
 ) -> dict[str, dict[str, int]]:
-    """Query id -> document id -> score. Scores below 0 become 0, not relevant; without a column of scores all are 1.
+    """Return query id -> document id -> score. Scores below 0 become 0, not relevant; without scores all are 1.
 
     Args:
         source: rows with the ids of a query and a document (as in BEIR, `query-id` and `corpus-id`; or `qid`,
@@ -121,7 +121,7 @@ def read_judgements(
 def judged_scores(
     rows: Rows, queries: Mapping[str, str], documents: Mapping[str, object]
 ) -> dict[str, dict[str, int]]:
-    """Query id -> document id -> score, of rows of judgements. Errors as for `read_judgements`."""
+    """Return query id -> document id -> score from rows of judgements. Errors as for `read_judgements`."""
     judged: dict[str, dict[str, int]] = {}
     for where, row in rows:
         for what, known in (("query", queries), ("document", documents)):
@@ -137,7 +137,7 @@ def judged_scores(
 
 
 def read_judgement_rows(source: Source, name: str = "") -> Rows:
-    """Where each judgement stands, and its query, document and score."""
+    """Return where each judgement stands, and its query, document and score."""
     name = name or name_of(source, "qrels")
     is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
     if isinstance(source, Mapping):
@@ -157,7 +157,7 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
 
 
 def _judgements_of(source: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a dict of dicts."""
+    """Yield the rows of a dict of dicts."""
     for query, scores in source.items():
         if not isinstance(scores, Mapping):
             raise DataError(
@@ -172,7 +172,7 @@ def _judgements_of(source: Mapping[str, Any], name: str) -> Iterator[dict[str, A
 
 
 def name_of(source: Source, kind: str) -> str:
-    """What messages call a source: its path, or what it is."""
+    """Return the name of a source in messages: its path, or its kind."""
     if isinstance(source, (str, Path)):
         return str(source)
     return f"the {kind}"
@@ -181,7 +181,7 @@ def name_of(source: Source, kind: str) -> str:
 def _values(
     rows: Iterable[Row], columns: Mapping[str, Sequence[str]], optional: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where each row stands, and its values; None where one is missing.
+    """Yield where each row stands, and its values; None where one is missing.
 
     Args:
         rows: of a source.
@@ -201,7 +201,7 @@ def _values(
 
 
 def _new_id(value: object, where: str, known: set[str]) -> str:
-    """An id that comes once, and is then known."""
+    """Return an id and add it to the known ones, or raise `DataError` if it is one of them."""
     key = _id(value, "id", where)
     if key in known:
         raise DataError(f"{where}: expected each id once, got {key!r} again.")
@@ -210,7 +210,7 @@ def _new_id(value: object, where: str, known: set[str]) -> str:
 
 
 def _brief(value: object) -> str:
-    """The beginning of a value, for a message."""
+    """Return the beginning of a value, for a message."""
     if value is None:
         return "none"
     return ascii(value)[:60]
@@ -247,7 +247,7 @@ def _score(value: object, where: str) -> int:
 
 
 def _whole_number(value: Any) -> int | None:
-    """The number if it is a whole one, such as 1, 1.0 or "1.0", else None."""
+    """Return the number if it is an integer, such as 1, 1.0 or "1.0", else None."""
     try:
         number = float(value)
     except (TypeError, ValueError):

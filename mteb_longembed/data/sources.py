@@ -1,4 +1,4 @@
-"""The data of a comparison: tasks of mteb, or one's own files and tables."""
+"""The data of a comparison: mteb's tasks, or your own files and tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS = "tasks (-t, -b), --data FOLDER, or --corpus with --queries and --qrels"
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Documents, queries and judgements: exactly one of tasks of mteb, a folder, and one's own files or tables.
+    """Documents, queries and judgements: exactly one of mteb's tasks, a folder, and your own files or tables.
 
     Args:
         tasks: retrieval tasks of mteb, ours among them, or their names.
@@ -32,7 +32,7 @@ class Data:
         queries: queries in the same formats; a column `cluster` says which belong together, such as
             a session.
         qrels: query id, document id and score in the same formats, or TREC's.
-        language: of one's own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
+        language: of your own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
 
     Raises:
         InputError: if there is no kind of data or more than one, or one is not complete; and for a language of tasks,
@@ -61,7 +61,7 @@ class Data:
             )
         if self.eval_splits and n_files:
             raise InputError(
-                "eval_splits needs tasks or a folder, got files of one's own, which are one split."
+                "eval_splits needs tasks or a folder, got your own files, which are one split."
             )
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class Data:
         return f"Data({', '.join(f'{name}={reprlib.repr(value)}' for name, value in given.items())})"
 
     def load(self) -> list[AbsTaskRetrieval]:
-        """The tasks, each with its data or able to load them.
+        """Return the tasks, each with its data or able to load it.
 
         Raises:
             InputError: a task is not known, is given twice, or is no text retrieval; or the language is not known.

@@ -46,7 +46,7 @@ def pairs(table: pyarrow.Table) -> Iterator[tuple[str, str]]:
 
 
 class Texts(Sequence[str]):
-    """The texts of a table, of which each is read when it is asked for."""
+    """The texts of a table; each is read when it is requested."""
 
     def __init__(self, table: pyarrow.Table) -> None:
         self._column: Any = table["text"]

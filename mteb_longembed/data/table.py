@@ -62,7 +62,7 @@ class Row(NamedTuple):
 
 
 def read_table(source: Source, name: str, *, trec: Sequence[str] = ()) -> pd.DataFrame:
-    """All rows of a source as a table with their numbers as its index. Arguments and errors as for `read_rows`."""
+    """Read all rows of a source as a table indexed by row number. Arguments and errors as for `read_rows`."""
     rows = read_rows(source, name, trec=trec)
     blocks = []
     while block := list(islice(rows, _ROWS)):
@@ -72,7 +72,7 @@ def read_table(source: Source, name: str, *, trec: Sequence[str] = ()) -> pd.Dat
 
 
 def read_rows(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterator[Row]:
-    """The rows of a source, one after the other. Files, streams and lazy tables are read in batches.
+    """Yield the rows of a source. Files, streams and lazy tables are read in batches.
 
     Values of text formats are texts. A line of JSON Lines and of TREC's formats counts as a row, also an empty one.
     Names of an index become columns.
@@ -100,7 +100,7 @@ def read_rows(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterato
 
 
 def _rows_of(source: Any, name: str, trec: Sequence[str]) -> Iterator[Row]:
-    """The rows of any source."""
+    """Yield the rows of any source."""
     if isinstance(source, Mapping):
         yield from _numbered(name, _of_dict(source))
     elif isinstance(source, (str, Path)) and Path(source).is_dir():
@@ -124,7 +124,7 @@ def _numbered(name: str, rows: Iterable[Any]) -> Iterator[Row]:
         yield Row(name, number, values)
 
 
-#: The methods by which tables are known: Arrow's interface, batches of a data set of Arrow, groups of a Parquet file,
+#: The methods that identify tables: Arrow's interface, batches of a data set of Arrow, groups of a Parquet file,
 #: batches of a lazy frame of polars, and pandas' form of all others. `with_format`: of data sets of Hugging Face.
 _METHODS = (
     "__arrow_c_stream__",
@@ -142,7 +142,7 @@ def is_table(source: Any) -> bool:
 
 
 def _of_items(items: Iterable[Any], name: str) -> Iterator[Any]:
-    """The rows of an iterable of rows, or of tables, such as the batches of a stream."""
+    """Yield the rows of an iterable of rows, or of tables, such as the batches of a stream."""
     for item in items:
         if is_table(item):
             yield from _of_table(item, name)
@@ -151,7 +151,7 @@ def _of_items(items: Iterable[Any], name: str) -> Iterator[Any]:
 
 
 def _of_table(source: Any, name: str) -> Iterator[Any]:
-    """The rows of a table, batch by batch where it can be read so."""
+    """Yield the rows of a table, batch by batch where possible."""
     if hasattr(source, "with_format"):
         # a data set of Hugging Face, perhaps in streaming mode and with a format of its own
         yield from _of_items(source.with_format("arrow").iter(_ROWS), name)
@@ -177,7 +177,7 @@ def _of_table(source: Any, name: str) -> Iterator[Any]:
 
 
 def _of_stream(source: ArrowTable, name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a table with Arrow's PyCapsule interface. No more than one of its batches is in memory."""
+    """Yield the rows of a table with Arrow's PyCapsule interface, with one batch in memory at a time."""
     try:
         reader = pyarrow.RecordBatchReader.from_stream(source)
     except pyarrow.ArrowInvalid:  # such as a column
@@ -189,7 +189,7 @@ def _of_stream(source: ArrowTable, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _of_frame(source: Any, name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a table of pandas, or of a library that gives one. Named levels of an index are columns."""
+    """Yield the rows of a pandas table, or of one that converts to it. Named index levels are columns."""
     frame = source
     if not isinstance(frame, pd.DataFrame):
         frame = source.to_pandas()
@@ -220,7 +220,7 @@ def _of_dict(source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
-    """The rows of a file, in TREC's format if there are columns of it."""
+    """Yield the rows of a file, in TREC's format if there are columns of it."""
     if not path.is_file():  # a pipe can be read only once
         raise DataError(f"{name}: expected a regular file or a folder, found none.")
     ending = ending_of(path)
@@ -241,7 +241,7 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
 
 @contextmanager
 def _told(name: str, what: str) -> Iterator[None]:
-    """What goes wrong when a file or a table is read is one sentence, which calls it by this name."""
+    """Translate errors of reading a file or a table, inside this context, into one sentence with its name."""
     try:
         yield
     except UnicodeDecodeError:
@@ -256,14 +256,14 @@ def _told(name: str, what: str) -> Iterator[None]:
 
 
 def _opened(path: Path) -> IO[str]:
-    """The text of a file, also of one that gzip has compressed."""
+    """Open a file as text, also if it is compressed with gzip."""
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
 
 
 def _separated_rows(path: Path, name: str, ending: str) -> Iterator[Row]:
-    """The rows of a CSV or TSV file. pandas fills rows that are too short, unsaid."""
+    """Yield the rows of a CSV or TSV file. pandas silently fills rows that are too short."""
     csv.field_size_limit(_LONGEST)
     with _opened(path) as file:
         reader = csv.DictReader(file, strict=True, **_SEPARATED[ending])
@@ -278,11 +278,11 @@ def _separated_rows(path: Path, name: str, ending: str) -> Iterator[Row]:
 
 
 def _trec_rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[Row]:
-    """The lines of TREC's formats, with white space between values, or else tabs."""
+    """Yield the lines of TREC's formats, with white space between values, or else tabs."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             values = line.split()
-            if len(values) != len(columns) and "\t" in line:  # ids may have blanks
+            if len(values) != len(columns) and "\t" in line:  # ids may have spaces
                 values = list(map(str.strip, line.split("\t")))
             if len(values) not in (0, len(columns)):
                 raise DataError(
@@ -293,7 +293,7 @@ def _trec_rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _json_rows(path: Path, name: str) -> Iterator[Row]:
-    """The object of each line. pandas' own reader cannot say which line is wrong."""
+    """Yield the object of each line. pandas' own reader cannot say which line is wrong."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -307,7 +307,7 @@ def _json_rows(path: Path, name: str) -> Iterator[Row]:
 
 
 def ending_of(path: Path) -> str:
-    """The ending of a file's name in small letters, without that of gzip.
+    """Return the extension of a file's name in lower case, without `.gz`.
 
     >>> ending_of(Path("Documents.CSV.GZ"))
     '.csv'
@@ -316,7 +316,7 @@ def ending_of(path: Path) -> str:
 
 
 def _of_folder(folder: Path, name: str) -> Iterator[Row]:
-    """The texts of a folder, or the rows of its shards. One with both is refused: it may be a clone of a data set."""
+    """Yield the texts of a folder, or the rows of its shards. Refuse a mix: it may be a clone of a data set."""
     files = _visible(folder)
     texts = [file for file in files if ending_of(file) in TEXTS]
     tables = [file for file in files if ending_of(file) in ENDINGS]
@@ -341,12 +341,12 @@ def _of_folder(folder: Path, name: str) -> Iterator[Row]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """All files in a folder and below it, sorted, without what is hidden."""
+    """Return all files in a folder and below it, sorted, without hidden ones."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return [path for path in paths if "/." not in f"/{path.relative_to(folder).as_posix()}"]
 
 
 def ignored_files(folder: Path) -> dict[str, int]:
-    """What is not read of a folder, by ending, and how often. Hidden files aside."""
+    """Count the files of a folder that are not read, by extension. Hidden files do not count."""
     endings = Counter(path.suffix.lower() for path in _visible(folder))
     return {ending: n for ending, n in endings.items() if ending not in (*TEXTS, ".parquet")}

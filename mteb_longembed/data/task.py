@@ -1,4 +1,4 @@
-"""Retrieval tasks: those of mteb by their names, and one from one's own data, such as a folder in BEIR's format."""
+"""Retrieval tasks: mteb's by their names, and one from your own data, such as a folder in BEIR's format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mteb_longembed.values import ENGLISH
 def find_tasks(
     tasks: Sequence[str | AbsTaskRetrieval], benchmarks: Sequence[str] = (), splits: Sequence[str] = ()
 ) -> list[AbsTaskRetrieval]:
-    """Tasks of mteb by their names, and the tasks of benchmarks, with only these splits if any are given.
+    """Return mteb's tasks by name, and the tasks of benchmarks, with only these splits if any are given.
 
     Raises:
         InputError: a task is not known, is given twice, is no text retrieval, or is an object although there are
@@ -65,7 +65,7 @@ def _task_of_mteb(name: str, splits: Sequence[str]) -> AbsTaskRetrieval:
 
 
 def is_known_task(name: str) -> bool:
-    """Whether mteb knows a task of this name, so that it can be typed."""
+    """Return whether mteb knows a task of this name, so that it can be typed."""
     try:
         mteb.get_task(name)
     except KeyError:
@@ -76,7 +76,7 @@ def is_known_task(name: str) -> bool:
 def beir_task(
     folder: str | Path, splits: Sequence[str] = ("test",), *, language: str | None = None
 ) -> OwnData:
-    """The task in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, as BEIR has them.
+    """Return the task in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, as BEIR has them.
 
     Source: BEIR, https://github.com/beir-cellar/beir. Each file may have any format of `table.py`. If there is only one
     split, its judgements may be in `qrels.jsonl` (LongEmbed's own layout). Language and errors are as for `files_task`.
@@ -92,7 +92,7 @@ def beir_task(
 
 
 def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str | None = None) -> OwnData:
-    """The task of documents, queries, and which document answers which query: files, DataFrames or dicts.
+    """Return the task of documents, queries and judgements: files, DataFrames or dicts.
 
     Its name has a hash of what was read, so that results of different data never mix.
 
@@ -115,7 +115,7 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
 
 
 def _kept(source: Source) -> Source:
-    """A source that can be read again, also from another working folder."""
+    """Return a source that can be read again, also from another working folder."""
     if isinstance(source, (str, Path)):
         return Path(source).absolute()
     if isinstance(source, Iterator):
@@ -124,7 +124,7 @@ def _kept(source: Source) -> Source:
 
 
 def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) -> Path:
-    """The one file with one of these paths before its ending."""
+    """Find the one file with one of these paths before its extension."""
     found = []
     for stem in stems:
         for path in sorted(root.glob(f"{stem}*")):
@@ -140,9 +140,9 @@ def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) ->
 
 
 class OwnData(AbsTaskRetrieval):
-    """A task from own data. They are read when it is made, because its name depends on what is in them.
+    """A task from your own data, which is read when the task is made, because its name depends on the content.
 
-    `stem` is the first part of its name, `judgements` has those of each split.
+    `stem` is the first part of its name, `judgements` has the judgements of each split.
     """
 
     unjudged: dict[str, list[str]]  #: sentences about queries that are left out, by split
@@ -238,7 +238,7 @@ class OwnData(AbsTaskRetrieval):
         self.data_loaded = True
 
     def identity(self) -> str:
-        """A hash of everything that was read."""
+        """Return a hash of everything that was read."""
         parts = "".join(data_identity(self, split) for split in self.judgement_sources)
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
 

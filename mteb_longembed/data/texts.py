@@ -23,7 +23,7 @@ K_VALUES = (1, 3, 5, 10)
 
 
 def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | None = None) -> str:
-    """A hash of all that was loaded of a split: documents, queries, judgements and candidates.
+    """Return a hash of everything loaded for a split: documents, queries, judgements and candidates.
 
     What a score was made from decides, not a name or a revision. So data in another format have the same identity.
     """
@@ -60,14 +60,14 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
 
 
 def texts_of(rows: Dataset) -> Iterator[list[str]]:
-    """The documents of a corpus in batches, as models read them: title first."""
+    """Yield the documents of a corpus in batches, as models read them: title first."""
     columns = [name for name in ("title", "text") if name in rows.column_names]
     for batch in rows.select_columns(columns).iter(batch_size=64):
         yield [" ".join(filter(None, values)).strip() for values in zip(*batch.values(), strict=True)]
 
 
 def query_texts(rows: Dataset, metadata: TaskMetadata) -> list[str]:
-    """Queries as models read them: with their instruction, a conversation as one text."""
+    """Return queries as models read them: with their instruction, a conversation as one text."""
     if not len(rows):
         return []
     if "instruction" not in rows.column_names and isinstance(rows["text"][0], str):
@@ -77,7 +77,7 @@ def query_texts(rows: Dataset, metadata: TaskMetadata) -> list[str]:
 
 
 def language_of(metadata: TaskMetadata, subset: str) -> str:
-    """The language of a subset's texts; English, as in mteb's BM25, where there are several."""
+    """Return the language of a subset's texts; English, as in mteb's BM25, where there are several."""
     languages = metadata.eval_langs
     if isinstance(languages, dict):
         languages = languages.get(subset, [])

@@ -26,7 +26,7 @@ from .whitening import Whitening, sampled_rows
 
 logger = logging.getLogger(__name__)
 
-#: With fewer documents or pieces of them, adapting is no sure gain, and a loss on some collections (docs/adapt.md).
+#: With fewer documents or pieces of them, adapting helps unreliably, and hurts on some collections (docs/adapt.md).
 FEW_DOCUMENTS = 12
 FEW_PIECES = 50
 
@@ -69,7 +69,7 @@ def adapt(
         A new model. Its revision is a digest of all that it is.
 
     Raises:
-        InputError: if a setting breaks its rule, a document is no text, or the documents have no token.
+        InputError: if a setting breaks its rule, a document is not a text, or the documents have no token.
         NumberError: if a vector is not finite.
         LongEmbedError: for the same reasons as `load`.
     """
@@ -118,7 +118,7 @@ def adapt(
 
 
 def _read(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -> list[str]:
-    """The texts that are read. If it is not all, say so."""
+    """Sample the texts to read. Warn if they are not all."""
     kept_len = getattr(model, "max_seq_length", None)
     texts, n_documents = sample_texts(read_given("documents", documents), kept_len, max_tokens, seed)
     if not any(text.strip() for text in texts):
@@ -137,7 +137,7 @@ def _read(documents: Iterable[str], model: Model, max_tokens: int, seed: int) ->
 
 
 def loaded(base: str | Path | Model, device: str | None) -> Model:
-    """The model: of sentence-transformers' own classes, unless its name asks for a strategy."""
+    """Load the model: in sentence-transformers' own classes, unless its name requests a strategy."""
     if isinstance(base, (SentenceTransformer, MultiVectorEncoder)):
         check_dense(base)
         return base if device is None else base.to(device)
@@ -165,7 +165,7 @@ def check_dense(model: Model) -> None:
 
 
 def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
-    """The vectors on which a map is fitted, `[n, d]`: of the windows as the model cuts them, of text that it reads.
+    """Encode the vectors to fit a map on, `[n, d]`: one for each window as the model cuts the text that it reads.
 
     Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
     a search has anyway.
@@ -199,5 +199,5 @@ def _describe(
     card.base_model_revision = digest(model)
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
-        # what sentence-transformers writes instead of a card of its own
+        # what sentence-transformers writes instead of its own card
         cast("Any", model)._model_card_text = adapted_card(card.model_name, base, how, facts)

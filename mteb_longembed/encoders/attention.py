@@ -60,15 +60,15 @@ class Batch:
         return max(self.lengths)
 
     def are_all(self, width: int) -> bool:
-        """Whether every document has so many tokens, so that a batch of this width has no padding."""
+        """Return whether every document has this many tokens, so that a batch of this width has no padding."""
         return min(self.lengths) == width
 
     def on_device(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
-        """A tensor that `make` makes on the host, on the device. It is made and copied once for all layers."""
+        """Return on the device a tensor that `make` makes on the host. It is made and copied once for all layers."""
         return self.cached(key, lambda: to_device(make(), self.device))
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The result of `make`. It is computed at the first call and kept as long as the batch."""
+        """Return the result of `make`, computed at the first call and kept as long as the batch."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -79,7 +79,7 @@ _CURRENT: ContextVar[Batch | None] = ContextVar("_CURRENT", default=None)
 
 
 def current() -> Batch:
-    """The batch that runs in this thread. ModelError if the transformer was called directly."""
+    """Return the batch that runs in this thread. ModelError if the transformer was called directly."""
     batch = _CURRENT.get()
     if batch is None:
         raise ModelError(
@@ -91,7 +91,7 @@ def current() -> Batch:
 
 @contextlib.contextmanager
 def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Inside this context, a variable of this thread has this value."""
+    """Set a variable of this thread to this value inside the context."""
     token = variable.set(value)
     try:
         yield
@@ -127,10 +127,10 @@ def long_attention(
     is_causal: bool | None = None,
     **kwargs: object,
 ) -> tuple[Tensor, None]:
-    """Attention as transformers asks for it: `[b, h, n, d]` in, `[b, n, h, d]` out, and no weights.
+    """Compute attention with transformers' interface: `[b, h, n, d]` in, `[b, n, h, d]` out, and no weights.
 
     Raises:
-        ModelError: if the model asks for soft capping, sinks, biases or another mask, which it cannot do.
+        ModelError: if the model requests soft capping, sinks, biases or another mask, which it cannot do.
     """
     for name in ("softcap", "s_aux", "position_bias", "cache"):
         if kwargs.get(name) is not None:
@@ -165,7 +165,7 @@ def long_attention(
 
 
 def scaled_queries(query: Tensor, batch: Batch, *, causal: bool) -> Tensor:
-    """Queries `[b, h, n, d]` with the factors of log-n scaling. In a causal model token i sees i + 1 tokens."""
+    """Scale queries `[b, h, n, d]` by log-n factors. In a causal model token i sees i + 1 tokens."""
 
     def factors() -> Tensor:
         seen = batch.n[:, None]
@@ -179,7 +179,7 @@ def scaled_queries(query: Tensor, batch: Batch, *, causal: bool) -> Tensor:
 def _grouped(
     q: Tensor, k: Tensor, v: Tensor, batch: Batch, scale: float, dropout: float, *, causal: bool
 ) -> Tensor:
-    """SelfExtend, `[b, n, h, d]`, for each document alone; plain attention up to the trained length."""
+    """Compute SelfExtend, `[b, n, h, d]`, for each document alone; plain attention up to the trained length."""
     if dropout > 0:
         warnings.warn(
             "this strategy changes relative positions, so its attention runs without dropout.", stacklevel=2
@@ -213,7 +213,7 @@ def attend_plain(
     window: int | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Softmax attention of each document over its own tokens: `[b, h, n, d]`; padding also sees these.
+    """Compute softmax attention of each document over its own tokens: `[b, h, n, d]`; padding also sees these.
 
     `q` is `[b, h, n, d]`, `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`; padding is on the right. A token sees
     tokens at a distance below `window`, or all of them.
@@ -242,7 +242,7 @@ def attend_plain(
 def _torchs(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, *, causal: bool, dropout: float = 0.0
 ) -> Tensor:
-    """torch's attention in one call. With a mask, several devices have only a slow path for grouped queries."""
+    """Call torch's attention once. With a mask, several devices have only a slow path for grouped queries."""
     repeats = q.shape[1] // k.shape[1]
     if mask is not None:
         k = repeat_kv(k, repeats)
@@ -254,5 +254,5 @@ def _torchs(
 
 
 AttentionInterface.register(ATTENTION, long_attention)
-# no mask of transformers': the batch says where documents end
+# transformers' masks are not used: the batch says where documents end
 AttentionMaskInterface.register(ATTENTION, lambda **kwargs: None)

@@ -40,14 +40,14 @@ _NO_MEMORY = re.compile(
 
 
 def tokens_at_once(device: torch.device) -> int:
-    """How many tokens run together on a device. A longer document runs alone, without padding or mask."""
+    """Return how many tokens run together on a device. A longer document runs alone, without padding or mask."""
     if device.type == "cpu":
         return TOKENS_A_THREAD * torch.get_num_threads()
     return TOKENS_ELSEWHERE
 
 
 def plan(lengths: Sequence[int], tokens: int, batch_size: int) -> list[list[int]]:
-    """Batches of document indices, the longest documents first. A document of more than `tokens` runs by itself.
+    """Plan batches of document indices, the longest documents first. One of more than `tokens` runs by itself.
 
     >>> plan([3, 9, 3, 8], tokens=20, batch_size=8)
     [[1, 3], [2, 0]]
@@ -69,7 +69,7 @@ def plan(lengths: Sequence[int], tokens: int, batch_size: int) -> list[list[int]
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, whichever allocator raised it."""
+    """Return whether an exception says that memory ran out, whichever allocator raised it."""
     # Triton's errors are plain exceptions
     return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
 
@@ -84,7 +84,7 @@ def _bar(total: int, *, show: bool) -> Any:
     run_bar = _RUN_BAR.get()
     if run_bar is not None:
         return nullcontext(run_bar)
-    # it shows without a terminal too
+    # it is shown without a terminal too
     return tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, smoothing=0, disable=not show)
 
 
@@ -95,7 +95,7 @@ class Engine:
     Args:
         models: one, or several with other modules behind the same first one, which each pool the same pass.
         prompt: before each text.
-        batch_size: how many texts may run together at most.
+        batch_size: maximum number of texts that run together.
         kwargs: for the modules' `forward`.
         device: where the models run. None: where they are.
         to_host: whether arrays go to the host.
@@ -130,10 +130,10 @@ class Engine:
                 self._store = store
 
     def encode(self, texts: Sequence[str], *, show: bool) -> dict[str, list[Tensor]]:
-        """Each text, and for each model its array, with finite numbers. The longest texts run first.
+        """Encode each text into one finite array per model. The longest texts run first.
 
         Raises:
-            InputError: if an input is no text.
+            InputError: if an input is not a text.
             CapacityError: if a text does not fit into memory even alone.
             NumberError: if a number is not finite.
         """
@@ -164,7 +164,7 @@ class Engine:
             yield from self._run({missing[n]: ids[n] for n in batch})
 
     def _run(self, rows: Mapping[str, Ids]) -> Iterator[dict[str, list[Tensor]]]:
-        """The arrays of a batch of texts with their ids: in one piece, or in several if memory is short."""
+        """Yield the arrays of a batch of texts with their ids: in one piece, or in several if memory is short."""
         ids = list(rows.values())
         total = len(ids) * max(map(len, ids))
         if len(ids) == 1 or total <= self._limit:
@@ -194,13 +194,13 @@ class Engine:
             yield from self._run({text: rows[text] for text in half})
 
     def _forward(self, ids: Sequence[Ids]) -> list[list[Tensor]]:
-        """One pass: for each text the array of each model."""
+        """Run one forward pass: for each text the array of each model."""
         features = self.backbone.features_of(ids, self.prompt)
         for key, value in features.items():
             if isinstance(value, Tensor) and key != BOUNDS:
                 features[key] = to_device(value, self.device)
         if len(self.models) == 1:
-            # by __call__, so that model.compile() has an effect
+            # through __call__, so that model.compile() has an effect
             features = self.models[0](features, **self.kwargs)
             return [[array] for array in self.models[0].collect(features, self._place)]
         tokens = self.backbone(features)
@@ -216,13 +216,13 @@ class Engine:
     # ---- the store --------------------------------------------------------------------------------------------
 
     def _keys(self, text: str) -> list[bytes]:
-        """The key of a text's row of each model."""
+        """Return the key of a text's row for each model."""
         how = how_it_runs(self.device), sorted(self.kwargs.items()), self.prompt, text
         known_by = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
         return [hashlib.blake2b(words, digest_size=32).digest() for words in known_by]
 
     def _stored(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
-        """Those texts of which the store has the arrays of all models, and these."""
+        """Return the texts of which the store has the arrays of all models, with these arrays."""
         if self._store is None:
             return {}
         keys = {text: self._keys(text) for text in texts}

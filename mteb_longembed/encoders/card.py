@@ -34,7 +34,7 @@ def facts_in(card: str | None) -> dict[str, Any]:
 
 
 def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
-    """The card of an extended model, under a hub id or the name of a folder.
+    """Return the card of an extended model, under a hub id or the name of a folder.
 
     Args:
         model: with one of our first modules.
@@ -74,7 +74,7 @@ def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
 
 
 def adapted_card(name: str, base: str, how: str, facts: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """The card of a model of stock modules that `adapt` made of a base; a base on the hub is linked.
+    """Return the card of a model of stock modules that `adapt` made of a base; link a base on the hub.
 
     Args:
         name: of the model.
@@ -94,7 +94,7 @@ def _link(base: str) -> str:
 
 
 def _card(template: str, tags: Sequence[str], made_from: str, facts: Mapping[str, Any], **values: Any) -> str:
-    # of a base in a folder, the card may say what that was made from
+    # the card of a base in a folder may name the model it was made from
     data_of_base = {**facts, "base_model": facts.get("base_model")}
     if not made_from.startswith("local/"):
         data_of_base["base_model"] = made_from

@@ -1,4 +1,4 @@
-"""The model that a name asks for: from the name and the small files of its base, before any weights load."""
+"""The model that a name requests: from the name and the small files of its base, before any weights load."""
 
 import contextlib
 import hashlib
@@ -84,7 +84,7 @@ DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: 
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
 
 
-# ---- what a name asks for --------------------------------------------------------------------------------------
+# ---- what a name requests --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class ModelSpec:
         return cls(base, strategy, cast("Any", target), params=params, **{**written, **general})
 
     def name(self, settings: Settings = MappingProxyType({})) -> str:
-        """The name, perhaps with settings of a search. For the specification of a checkpoint it is the canonical one.
+        """Return the name, perhaps with search settings. For the specification of a checkpoint it is canonical.
 
         >>> ModelSpec("intfloat/e5-base-v2", "ntk", "4k", params={"sigma": "4"}).name()
         'intfloat/e5-base-v2+ntk@4096,sigma=4'
@@ -192,7 +192,7 @@ class Files:
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Self:
-        """The files of a folder, or of a repository at the commit that a branch or tag has now."""
+        """Open the files of a folder, or of a repository at the commit that a branch or tag has now."""
         if is_folder(path):
             if revision is not None:
                 raise InputError(
@@ -212,7 +212,7 @@ class Files:
         return files
 
     def find(self, name: str) -> Path | None:
-        """A file on this machine. None if there is none.
+        """Return the local path of a file. None if there is none.
 
         Raises:
             HubError: if there is no such repository, or it cannot be reached and is not in the cache.
@@ -223,7 +223,7 @@ class Files:
         return file if file.is_file() else None
 
     def json(self, name: str, kind: type = dict) -> Any:
-        """The content of a JSON file, an object or a list. It is empty if there is no such file."""
+        """Read a JSON file, an object or a list. Return an empty one if the file does not exist."""
         file = self.find(name)
         if file is None:
             return kind()
@@ -236,7 +236,7 @@ class Files:
         return content
 
     def modules(self) -> list[dict[str, str]]:
-        """The entries of modules.json: a class (`type`) and a folder (`path`) each. None of them without such a file.
+        """Return the entries of modules.json: a class (`type`) and a folder (`path`) each. Empty without such a file.
 
         Behind a router stand the modules of its routes, documents' first.
 
@@ -254,7 +254,7 @@ class Files:
         return entries
 
     def _checked(self, name: str, entries: list[Any]) -> list[dict[str, str]]:
-        """The entries of a file. ModelError if they are no modules inside the folder."""
+        """Return the entries of a file. ModelError unless they are modules inside the folder."""
         for entry in entries:
             known = entry if isinstance(entry, dict) else {}
             inside = known.get("path")
@@ -267,7 +267,7 @@ class Files:
         return entries
 
     def hashed(self, folders: Iterable[str], *, code: bool) -> str:
-        """40 hex digits over the weights and settings in some of its folders, by their names; with code if it runs.
+        """Return 40 hex digits over the weights and settings in some folders, by name; with code if it runs.
 
         What else lies there, such as an export in `onnx/`, is another model. All weights are read.
         """
@@ -291,7 +291,7 @@ class Base:
     #: the longest input in tokens by sentence-transformers' settings, as it stands there
     max_seq_length: object = None
     modules: Sequence[Mapping[str, str]] = ()  #: the entries of modules.json, as `Files.modules` gives them
-    entry: ZooEntry = _UNLISTED  #: that of the zoo
+    entry: ZooEntry = _UNLISTED  #: the zoo's entry
     pooling: str | None = None  #: the pooling's mode; several are joined by `+`
     similarity: str | None = None  #: by sentence-transformers' name
     runs_code: bool = False  #: whether the repository brings code of its own, and it may run
@@ -328,10 +328,10 @@ class Base:
 
 
 def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Base:
-    """What the small files of a base say. What the zoo knows stands above or beside it.
+    """Read the small files of a base. What the zoo knows replaces or completes it.
 
     Raises:
-        HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
+        HubError, ModelError: if the files cannot be read, or do not hold an embedding model.
     """
     entry = entry_of(name) or _UNLISTED
     if entry.kind != "hub":
@@ -393,21 +393,21 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
 
 
 def _kind_of(types: Sequence[str], model_type: object) -> Kind:
-    """The kind of a base, by the classes of its modules and by `model_type`."""
+    """Infer the kind of a base from the classes of its modules and from `model_type`."""
     shown = " ".join(types)
     by_modules = [kind for part, kind in _MODULES.items() if part in shown]
     return (by_modules or [_TYPES.get(str(model_type), "dense")])[0]
 
 
 def kind_of_loaded(model: BaseModel) -> Kind:
-    """The kind of a loaded model; dense for one of ours that gives several vectors of a dense base."""
+    """Return the kind of a loaded model; dense for one of ours that gives several vectors of a dense base."""
     if type(model[-1]).__name__ == "GroupByDocument":
         return "dense"
     return next(kind for kind, owner in KINDS.items() if isinstance(model, owner))
 
 
 def base_of_loaded(model: BaseModel, digest: str) -> Base:
-    """What a loaded model says about itself: its user's name for it or `local/NAME`, with its digest as revision."""
+    """Describe a loaded model: its user's name for it or `local/NAME`, with its digest as revision."""
     kind = kind_of_loaded(model)
     first = reader_of(model) if kind == "sparse" else model[0]
     if not isinstance(first, Transformer):
@@ -453,7 +453,7 @@ def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
 
 
 def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> PretrainedConfig:
-    """transformers' configuration.
+    """Return transformers' configuration.
 
     Raises:
         ModelError: if transformers does not know or accept it, or if it needs code that may not run.
@@ -474,7 +474,7 @@ def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> Pretrai
 
 
 def _pooling_mode(settings: Json) -> str | None:
-    """The mode of a pooling; several are joined by `+`. None if it says none."""
+    """Return the mode of a pooling; several are joined by `+`. None if it names none."""
     modes = settings.get("pooling_mode") or [
         name for key, name in POOLING_SWITCHES.items() if settings.get(key)
     ]
@@ -484,7 +484,7 @@ def _pooling_mode(settings: Json) -> str | None:
 
 
 def is_saved(name: str, revision: str | None) -> bool:
-    """Whether a repository on the hub has a model that we saved. False for one that cannot be read."""
+    """Return whether a repository on the hub has a model that we saved. False if it cannot be read."""
     try:
         return BACKBONE in [module["type"] for module in Files.open(name, revision).modules()]
     except LongEmbedError:
@@ -492,7 +492,7 @@ def is_saved(name: str, revision: str | None) -> bool:
 
 
 def local_name(path: str | Path) -> str:
-    """`local/NAME` for a folder. It is never a path, and every system allows it in a folder name."""
+    """Return `local/NAME` for a folder. It is never a path, and every system allows it in a folder name."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name).strip("-.") or "model"
     return f"local/{stem}"
 
@@ -515,7 +515,7 @@ class Checkpoint:
 
     @property
     def experiment(self) -> dict[str, Any]:
-        """Mteb's experiment: all that determines the vectors beside the base's files, and is no default.
+        """Mteb's experiment: all non-default settings that determine the vectors beside the base's files.
 
         Always strategy, target and the version of our algorithms, or of the code of somebody's strategy.
         """
@@ -524,7 +524,7 @@ class Checkpoint:
 
 
 def open_checkpoint(spec: ModelSpec) -> Checkpoint:
-    """The model that a specification asks for. No weights are read.
+    """Open the model that a specification requests. No weights are read.
 
     Raises:
         HubError, ModelError: if the base cannot be read, or is not an embedding model.
@@ -535,7 +535,7 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
 
 
 def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
-    """The model that a specification makes of a base. No weights are read.
+    """Return the model that a specification makes of a base. No weights are read.
 
     Raises:
         IncompatibleError: if the strategy, a parameter or the vectors do not fit the base.
@@ -591,7 +591,7 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
 
 
 def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy:
-    """The strategy with all lengths and parameters, for a base of this name that was trained on this length."""
+    """Return the strategy with all lengths and parameters, for a base of this name and trained length."""
     length = spec.trained_len or trained_len
     if not isinstance(length, int):
         raise InputError(
@@ -603,7 +603,7 @@ def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy
 
 
 def saved_strategy(setting: dict[str, Any], where: str) -> Strategy:
-    """The strategy in the setting of a model that we saved, which also names its base.
+    """Return the strategy in the settings of a model that we saved, which also name its base.
 
     Raises:
         ModelError: if it is none of ours, or breaks a rule.
@@ -619,7 +619,7 @@ def saved_strategy(setting: dict[str, Any], where: str) -> Strategy:
 
 
 def _as_saved(base: Base, strategy: Strategy, spec: ModelSpec) -> Checkpoint:
-    """A model that we saved. It takes a compute type, and of all other settings only those that it has."""
+    """Return a model that we saved. It takes a compute type, and only those other settings that it has."""
     check_fit(base.config, strategy, base.name)
     full = ModelSpec(
         base.name,

@@ -100,7 +100,7 @@ class EmbeddingCache:
             self._give_up(error)
 
     def _connect(self) -> sqlite3.Connection:
-        """A connection of this call alone, so threads, forks and processes share nothing but the file."""
+        """Open a connection for this call alone, so threads, forks and processes share nothing but the file."""
         connection = sqlite3.connect(self.path, timeout=_PATIENCE)
         connection.execute("PRAGMA synchronous = NORMAL")
         # takes no write lock if the table is there
@@ -134,7 +134,7 @@ class EmbeddingCache:
 
 
 def how_it_runs(device: torch.device) -> object:
-    """Versions, and the settings of torch that change the embeddings of the same weights."""
+    """Return versions, and the settings of torch that change the embeddings of the same weights."""
     autocast = None
     if torch.is_autocast_enabled(device.type):
         autocast = str(torch.get_autocast_dtype(device.type))

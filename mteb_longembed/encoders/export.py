@@ -168,7 +168,7 @@ def _make_plain(first: Any) -> None:
 
 
 def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConfig) -> Json | None:
-    """The rope parameters that express a strategy. None on absolute positions. Refuses what would be another method."""
+    """Return the rope parameters of a strategy, None on absolute positions. Refuse what would be another method."""
     if positions is ABSOLUTE:
         if strategy.CUTS:
             raise _refuse(positions, strategy, "it cuts windows while it runs; use pi, ntk or rp")
@@ -178,7 +178,7 @@ def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConf
         return None
     if positions is UNKNOWN:
         raise _refuse(positions, strategy, "transformers has no setting for it; use save_pretrained")
-    if "stock_rope" not in vars(type(strategy)):  # that of a parent is another method
+    if "stock_rope" not in vars(type(strategy)):  # an inherited one is another method
         reason = "it acts on each document while it runs; use ntk, pi, yarn, or save_pretrained"
         raise _refuse(positions, strategy, reason)
     rope = _rope_of(config)
@@ -193,7 +193,7 @@ def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConf
 
 
 def _rope_of(config: PretrainedConfig) -> Json:
-    """The rope parameters of the layers with full attention."""
+    """Return the rope parameters of the layers with full attention."""
     rope = config.rope_parameters
     return dict(rope.get("full_attention", rope))
 
@@ -218,7 +218,7 @@ def _take_longer_inputs(positions: Positions, config: PretrainedConfig, strategy
 
 
 def _lost_in(config: PretrainedConfig, strategy: Strategy) -> list[str]:
-    """One sentence for each difference between the plain checkpoint and the extended model."""
+    """Describe each difference between the plain checkpoint and the extended model in one sentence."""
     positions = positions_of(config)
     lo = strategy.trained_len
     lost = []
@@ -243,7 +243,7 @@ def _lost_in(config: PretrainedConfig, strategy: Strategy) -> list[str]:
 
 
 def _refuse(positions: Positions, strategy: Strategy, reason: str) -> IncompatibleError:
-    """The error for a plain checkpoint that would be another method."""
+    """Return the error for a plain checkpoint that would be another method."""
     return IncompatibleError(
         f"{strategy.KEY} on {positions.name} positions cannot be a plain checkpoint: {reason}."
     )
@@ -267,7 +267,7 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
         if kind == "Pooling":
             _change(folder / module["path"] / "config.json", _pooling_with_switches)
         elif kind == "Dense":
-            # without the names of features that the old class has anyway
+            # without the feature names that the old class has by default
             _change(
                 folder / module["path"] / "config.json",
                 lambda dense: {key: value for key, value in dense.items() if value != "sentence_embedding"},
@@ -275,7 +275,7 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
         if module["type"].startswith("sentence_transformers.") and kind != "Router":
             module["type"] = f"sentence_transformers.models.{kind}"
     _write(folder / "modules.json", modules)
-    # an old Transformer takes no other settings
+    # an old Transformer accepts no other settings
     length = {} if max_seq_length is None else {"max_seq_length": max_seq_length}
     _write(folder / "sentence_bert_config.json", {**length, "do_lower_case": False})
     _change(folder / "config.json", _with_old_rope)
@@ -292,7 +292,7 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
 
 
 def _pooling_with_switches(pooling: Json) -> Json:
-    """The settings of a pooling as folders had them before sentence-transformers 6."""
+    """Return the settings of a pooling as folders had them before sentence-transformers 6."""
     mode = pooling["pooling_mode"]
     modes = [mode] if isinstance(mode, str) else mode
     return {
@@ -303,7 +303,7 @@ def _pooling_with_switches(pooling: Json) -> Json:
 
 
 def _with_old_rope(config: Json) -> Json:
-    """A configuration with the rotary settings where transformers 4 reads them, beside those of transformers 5."""
+    """Return a configuration with rotary settings in the places of both transformers 4 and transformers 5."""
     rope = config.get("rope_parameters")
     if not rope:
         return config
@@ -324,7 +324,7 @@ def _with_old_rope(config: Json) -> Json:
 
 
 def _cut_at(tokenizer: Json, length: int) -> Json:
-    """A tokenizer.json that cuts at the target length, if it cuts, and pads to no length of its own."""
+    """Return a tokenizer.json that truncates at the target length, if it truncates, and has no fixed padding."""
     if tokenizer.get("truncation"):
         tokenizer["truncation"]["max_length"] = length
     if tokenizer.get("padding"):
@@ -333,7 +333,7 @@ def _cut_at(tokenizer: Json, length: int) -> Json:
 
 
 def _old_tokenizer(config: Json, length: int | None) -> Json:
-    """The settings of a tokenizer with the target length, and a class and special tokens that transformers 4 knows."""
+    """Return tokenizer settings with the target length, and a class and special tokens of transformers 4."""
     if length is not None:
         config |= {key: length for key in ("model_max_length", "max_length") if key in config}
     if config.get("tokenizer_class") == "TokenizersBackend":

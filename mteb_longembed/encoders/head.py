@@ -44,7 +44,7 @@ class Head:
 
     @classmethod
     def of(cls, modules: Iterable[nn.Module]) -> Self:
-        """The head of any model: stock, saved or ours. Linear maps of tokens are read as those of vectors."""
+        """Return the head of any model: stock, saved or ours. Linear maps of tokens become maps of vectors."""
         rest: list[Any] = list(modules)[1:]
         everything = tuple(rest)
         maps = []
@@ -53,7 +53,7 @@ class Head:
         weights: WordWeights | None = None
         if rest and isinstance(rest[0], WordWeights):
             weights = rest.pop(0)
-        # a class of somebody's own may pool in another way
+        # a custom class may pool in another way
         if not rest or type(rest[0]) not in (Pooling, LongPooling):
             return cls(behind=everything)
         pooling = rest.pop(0).get_config_dict()
@@ -74,7 +74,7 @@ class Head:
         return mode if isinstance(mode, str) else "+".join(mode)
 
     def weighted(self, weights: TokenWeights) -> Self:
-        """The head with weights of tokens. A prompt says nothing about a text, and is left out of its mean.
+        """Return the head with token weights. A prompt says nothing about a text, and is left out of its mean.
 
         Raises:
             IncompatibleError: if it does not average tokens, or has weights already.
@@ -87,14 +87,14 @@ class Head:
         return replace(self, weights=weights, pooling={**(self.pooling or {}), "include_prompt": False})
 
     def unscaled(self) -> Self:
-        """The head whose vectors have the length that the pooling and its maps give them: a fitted map needs it."""
+        """Return the head without normalization after the pooling and its maps: a fitted map needs their lengths."""
         behind = list(self.behind)
         while behind and isinstance(behind[-1], Normalize):
             behind.pop()
         return replace(self, behind=tuple(behind), normalize=False)
 
     def modules(self, *, cuts: bool = False) -> list[nn.Module]:
-        """The head as modules of sentence-transformers, and ours where spans or (`cuts`) windows are pooled.
+        """Return the head as sentence-transformers' modules, and ours where spans or (`cuts`) windows are pooled.
 
         Raises:
             IncompatibleError: if windows or spans would be pooled, and no pooling follows the first module.
@@ -118,7 +118,7 @@ class Head:
         return modules
 
     def stock_modules(self) -> list[nn.Module]:
-        """The head in sentence-transformers' own classes. Only one vector has such a form.
+        """Return the head in sentence-transformers' own classes. Only one vector has such a form.
 
         Where tokens have weights, linear maps are applied to each token, which gives the same mean. The reason is that
         `WordWeights` counts a prompt in the sum of weights, although the pooling leaves its tokens out: a map of that
@@ -141,7 +141,7 @@ class Head:
 
 
 def reader_of(model: nn.Sequential) -> nn.Module:
-    """The module that reads documents: the first one, or that of a router."""
+    """Return the module that reads documents: the first one, or the one of a router."""
     first = model[0]
     if isinstance(first, Router) and "document" in first.sub_modules:
         first = cast("nn.Sequential", first.sub_modules["document"])[0]
@@ -149,7 +149,7 @@ def reader_of(model: nn.Sequential) -> nn.Module:
 
 
 def is_linear(module: nn.Module, feature: str) -> bool:
-    """Whether a module is a linear map of this feature."""
+    """Return whether a module is a linear map of this feature."""
     return (
         isinstance(module, Dense)
         and isinstance(module.activation_function, nn.Identity)
@@ -158,7 +158,7 @@ def is_linear(module: nn.Module, feature: str) -> bool:
 
 
 def _acting_on(module: nn.Module, feature: str) -> nn.Module:
-    """A linear map, with the same weights, of another feature."""
+    """Return a linear map with the same weights of another feature."""
     moved = copy.deepcopy(module)
     moved.module_input_name = moved.module_output_name = feature  # type: ignore[assignment]
     return moved

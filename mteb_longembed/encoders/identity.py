@@ -45,7 +45,7 @@ class Identity:
 
 
 def digest(model: nn.Sequential) -> str:
-    """40 hex digits over the weights and the configuration of a model. They are the same on every device.
+    """Return 40 hex digits over the weights and the configuration of a model, the same on every device.
 
     All weights are read, so it is taken when an evaluation begins, and never for a query.
     """
@@ -58,7 +58,7 @@ def digest(model: nn.Sequential) -> str:
 
 
 def state_of(model: nn.Sequential) -> str:
-    """What tells cheaply whether a model may have another digest: all settings, and of each tensor some numbers.
+    """Return a cheap fingerprint that shows if the digest may differ: all settings, and numbers of each tensor.
 
     And how often torch counts that it was written to, so that a change of one number is seen too.
     """
@@ -72,7 +72,7 @@ def state_of(model: nn.Sequential) -> str:
 
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
-    """All weights, and all buffers but those that transformers changes while a model runs."""
+    """Return all weights, and all buffers but the ones that transformers changes while a model runs."""
     found: list[tuple[str, Tensor]] = list(model.named_parameters())
     for name, module in model.named_modules():
         if getattr(module, "rope_type", None) not in BY_LENGTH:
@@ -81,7 +81,7 @@ def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def _hasher(model: nn.Sequential, words: Callable[[Any], object]) -> Any:
-    """A hash of all settings: classes, those of the model, what the files of its modules would say, tokenizers."""
+    """Hash all settings: classes, the model's settings, the configurations of its modules, tokenizers."""
     classes = [(name, type(module).__qualname__) for name, module in model.named_modules()]
     settings = [getattr(model, name, None) for name in _SETTINGS]
     if getattr(model, "max_active_dims", None) is not None:
@@ -108,7 +108,7 @@ def _configuration(module: nn.Module, words: Callable[[Any], object]) -> str:
 
 
 def words_of(tokenizer: Any) -> object:
-    """All that a tokenizer is, without truncation and padding, which calls change and which it writes first."""
+    """Return all settings of a tokenizer but truncation and padding, which calls change and which it writes first."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return None

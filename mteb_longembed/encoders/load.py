@@ -51,7 +51,7 @@ from .vectors import GroupByDocument, LongPooling
 from .weights import TokenWeights
 from .whole import JoinWindows, LongSpladePooling
 
-#: The classes that a saved model of ours may name, beside those of sentence-transformers.
+#: The classes that our saved models may name, beside sentence-transformers' own.
 _CLASSES = {
     f"{kind.__module__}.{kind.__name__}": kind
     for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights, JoinWindows, LongSpladePooling)
@@ -181,7 +181,7 @@ def load(
     )
     model = load_checkpoint(open_checkpoint(spec), device, loading)
     if loading:
-        # what these settings change is not known, so the name does not hold
+        # the effect of these settings is not known, so the name no longer applies
         model.built_state = None
     model.prompts = {**model.prompts, **(prompts or {})}
     if similarity_fn_name is not None:
@@ -218,7 +218,7 @@ def load_checkpoint(
 
 @contextlib.contextmanager
 def translate_errors(base: Base) -> Iterator[None]:
-    """Inside this context, the error of any library is one sentence that says why a base cannot be loaded."""
+    """Translate any library's error, inside this context, into one sentence on why a base cannot be loaded."""
     path = base.files.path
     try:
         with contextlib.nullcontext() if base.files.local else translate_hub_errors():
@@ -235,7 +235,7 @@ def translate_errors(base: Base) -> Iterator[None]:
 
 
 def _options(base: Base, dtype: str | None, model_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What sentence-transformers is given to load the files of a base and no others."""
+    """Return the arguments with which sentence-transformers loads the files of a base and no others."""
     computed = {} if dtype is None else {"dtype": getattr(torch, DTYPES[dtype])}
     return {
         "trust_remote_code": base.runs_code,
@@ -249,13 +249,13 @@ def _options(base: Base, dtype: str | None, model_kwargs: Mapping[str, Any] | No
 def load_base(
     base: Base, device: str | None, dtype: str | None = None, model_kwargs: Mapping[str, Any] | None = None
 ) -> BaseModel:
-    """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out.
+    """Load the base as its files describe it, in sentence-transformers' own classes. The zoo fills the gaps.
 
     Without a device, it goes to the best one.
     """
     kwargs = _options(base, dtype, model_kwargs)
     entry = base.entry
-    # in place of None stands what the files say
+    # None is replaced by the value in the files
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     options: dict[str, Any] = {"device": device, "prompts": prompts}
     if entry.config:
@@ -279,7 +279,7 @@ def load_base(
 
 
 def _finished(base: BaseModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
-    """The model made of a private base: the positions of its transformer are swapped, and its head pools windows."""
+    """Build the model on a private base: swap the positions of its transformer, and pool windows in its head."""
     kind = checkpoint.base.kind
     first: Any = reader_of(base)
     first.__class__ = LongTransformer
@@ -309,11 +309,11 @@ def _finished(base: BaseModel, checkpoint: Checkpoint, device: str | None) -> Lo
 
 
 def _whole(base: BaseModel, first: LongTransformer) -> list[nn.Module]:
-    """The modules of a late-interaction or sparse model, where windows become whole texts again."""
+    """Return the modules of a late-interaction or sparse model, where windows become whole texts again."""
     modules = list(base)
     poolings = [part for part in base.modules() if isinstance(part, SpladePooling)]
     for pooling in poolings:
-        # the first batch would set it, and the model would no longer be as it was built
+        # otherwise the first batch would set it and change the model
         pooling.embedding_dimension = first.config.vocab_size
     if not first.cuts:
         return modules

@@ -49,7 +49,7 @@ from .vectors import (
 
 #: Name of a feature: how many positions a document is moved (`tuning.py`).
 OFFSET = "position_offset"
-#: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
+#: The arguments of `_inference` that are not inputs of the modules' `forward`, without `device`.
 _OF_CALL = (
     "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
     "truncate_dim", "token_pooling", "convert_to_sparse_tensor", "max_active_dims",
@@ -58,14 +58,14 @@ _OF_CALL = (
 _LOGITS = 8
 #: Sparse vectors that are dense, with a weight for each word, at the same time.
 _DENSE_AT_ONCE = 512
-#: The module by which other tools recognise our models, see there.
+#: The module that tells other tools that a model is ours, see there.
 _SHOWN_MODULE = "mteb_longembed.encoders.sentence_transformers"
 #: A model of sentence-transformers' own, or one of ours.
 Model = SentenceTransformer | MultiVectorEncoder
 
 
 class LongTransformer(Transformer):
-    """sentence-transformers' `Transformer` with a strategy inside. Its files are those of the base, and one setting."""
+    """sentence-transformers' `Transformer` with a strategy inside. It saves the base's files and one setting."""
 
     config_keys = [*Transformer.config_keys, "longembed"]
     save_in_root: bool = False
@@ -90,7 +90,7 @@ class LongTransformer(Transformer):
         """Put a strategy inside that has all lengths and parameters."""
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
-        # a model for masked words has the transformer inside
+        # a masked language model has the transformer inside
         inner: Any = self.model
         swap(inner.base_model if self.has_logits else inner, strategy)
         self.strategy = strategy
@@ -136,7 +136,7 @@ class LongTransformer(Transformer):
     def preprocess(  # type: ignore[override]
         self, inputs: Sequence[Any], prompt: str | None = None, **kwargs: Any
     ) -> Features:
-        """Token ids, and which tokens of each text are its content."""
+        """Return token ids, and which tokens of each text are its content."""
         ids = self.token_ids(inputs, prompt, **kwargs)
         if ids is not None:
             return self.features_of(ids, prompt)
@@ -148,7 +148,7 @@ class LongTransformer(Transformer):
     def token_ids(
         self, inputs: Sequence[object], prompt: str | None = None, **kwargs: object
     ) -> list[Ids] | None:
-        """Each text's ids, special tokens included. No more of a text is read than the ids need.
+        """Return each text's ids, special tokens included. No more of a text is read than the ids need.
 
         None if `inputs` are not texts, or if they need more than plain tokenising (a chat template, query expansion,
         lengths by task, settings of the tokenizer).
@@ -174,7 +174,7 @@ class LongTransformer(Transformer):
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
-        """What `preprocess` returns for texts with these token ids: padded on the right to the longest text."""
+        """Return what `preprocess` returns for these token ids: padded on the right to the longest text."""
         lengths = torch.tensor(list(map(len, ids)))
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
         rows = [torch.from_numpy(row).long() for row in ids]
@@ -189,7 +189,7 @@ class LongTransformer(Transformer):
         return features
 
     def _bounds(self, input_ids: Tensor, lengths: Tensor, prompt: str | None) -> Tensor:
-        """`[b, 3]` as in `BOUNDS`, for ids `[b, n]` of texts of these lengths, all on the host.
+        """Return `[b, 3]` as in `BOUNDS`, for ids `[b, n]` of texts of these lengths, all on the host.
 
         A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
         unchanged in the document.
@@ -211,7 +211,7 @@ class LongTransformer(Transformer):
     # ---- the pass ---------------------------------------------------------------------------------------------
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
-        """Token embeddings of texts `[b, n, d]`, or `[w, size, d]` of their windows, and the `TokenBatch` of the texts.
+        """Add token embeddings `[b, n, d]`, or `[w, size, d]` of windows, and the `TokenBatch` of the texts.
 
         They are in fp32 also if the model computes in half precision.
         """
@@ -255,7 +255,7 @@ class LongTransformer(Transformer):
         return {**out, self.module_output_name: exact}
 
     def _cut(self, features: Features, batch: TokenBatch) -> Features:
-        """The token features of windows, `[w, size]`, of documents of which some are cut."""
+        """Return the token features of windows, `[w, size]`, of documents of which some are cut."""
         assert batch.windows is not None and batch.texts is not None
         device = features["input_ids"].device
         # padding reads token 0, and its mask of 0 hides that
@@ -267,7 +267,7 @@ class LongTransformer(Transformer):
     def _run_windows(
         self, features: Features, cut: Features, batch: TokenBatch, **kwargs: Any
     ) -> Iterator[Features]:
-        """Run windows batch by batch: their features with token embeddings, `[windows, size, d]`."""
+        """Yield the features of windows with token embeddings, batch by batch, `[windows, size, d]`."""
         assert batch.windows is not None
         sizes = (batch.windows >= 0).sum(1)
         tokens = tokens_at_once(features["input_ids"].device) // (_LOGITS if self.has_logits else 1)
@@ -307,7 +307,7 @@ class LongModelMixin(BaseModel):
     output: str = "sentence_embedding"
 
     def identity(self) -> Identity:
-        """The name and revision of the model as it is now. A model that was changed is `local/NAME` with its digest.
+        """Return the current name and revision. A model that was changed is `local/NAME` with its digest.
 
         All weights of a changed model are read, so it is asked when an evaluation begins, and never for a query.
         """
@@ -327,13 +327,13 @@ class LongModelMixin(BaseModel):
         return Identity(f"local/{base.rpartition('/')[2]}", digest(self), experiment, changed_from=known)
 
     def is_unchanged(self) -> bool:
-        """Whether the model still is as it was built, so that its name holds."""
+        """Return whether the model still is as it was built, so that its name holds."""
         return self.checkpoint is not None and self.built_state == state_of(self)
 
     def remember(self, checkpoint: Checkpoint) -> None:
         """Note what the model is, when it has just been built, and give it its name.
 
-        A prompt that is saved as `passage` or `corpus` becomes that of documents: sentence-transformers writes an empty
+        A prompt that is saved as `passage` or `corpus` is used for documents: sentence-transformers writes an empty
         `document` beside it, and then uses that.
         """
         prompt = document_prompt(self)
@@ -353,7 +353,7 @@ class LongModelMixin(BaseModel):
         self.built_state = state_of(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # torch counts the writes to each tensor, and begins anew in a copy
+        # torch counts the writes to each tensor, and restarts at 0 in a copy
         return {**self.__dict__, "built_state": "copied" if self.is_unchanged() else None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -412,7 +412,7 @@ class LongModelMixin(BaseModel):
         if not is_ours or self.backbone.token_ids(inputs[:1], prompt, **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
         engine = Engine([self], prompt, arguments["batch_size"], kwargs, device, arguments["save_to_cpu"])
-        # to find one question again costs as much as to encode it
+        # looking up one query costs as much as encoding it
         if len(inputs) > 1 or kwargs.get("task") != "query":
             engine.keep_in(self.embedding_cache)
         done = engine.encode(inputs, show=bool(arguments["show_progress_bar"]))
@@ -434,7 +434,7 @@ class LongModelMixin(BaseModel):
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> dict[str, Any]:
-        """sentence-transformers' configuration, and the package that loading needs. Without it, loading says why."""
+        """Add the package that loading needs to the configuration. Without it, loading says why."""
         config = super()._get_model_config()
         needs = {
             "specifier": ">=0.9.0",  # the oldest version that reads what we save
@@ -443,7 +443,7 @@ class LongModelMixin(BaseModel):
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
 
     def cut_dimensions(self, dims: int | None) -> None:
-        """Keep only so many leading dimensions of a vector. None keeps all."""
+        """Keep only this many leading dimensions of a vector. None keeps all."""
         if isinstance(self[-1], GroupByDocument):
             self[-1].dims = dims
         elif self.kind != "dense":
@@ -494,7 +494,7 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
         """Encode in batches by tokens. What is not plain goes to sentence-transformers' own method."""
         kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
         prompt, dims = arguments.get("prompt"), arguments["max_active_dims"]
-        # a router may read queries by another module, and a module may select words itself
+        # a router may read queries by another module, and a module may select tokens itself
         is_ours = self[0] is self.backbone or kwargs.get("task") == "document"
         is_ours = is_ours and (dims is None or "max_active_dims" not in self.get_model_kwargs())
         if not is_ours or self.backbone.token_ids(inputs[:1], prompt, **kwargs) is None:
@@ -516,7 +516,7 @@ LongModel = LongSentenceTransformer | LongMultiVectorEncoder | LongSparseEncoder
 
 
 def owner_of(kind: Kind) -> type[LongModel]:
-    """The class of our model of a base with one vector a document, or a vector for each token."""
+    """Return the class of our model of a base with one vector a document, or a vector for each token."""
     owners = {
         "dense": LongSentenceTransformer,
         "late-interaction": LongMultiVectorEncoder,
@@ -528,7 +528,7 @@ def owner_of(kind: Kind) -> type[LongModel]:
 def of_modules(
     modules: list[nn.Module], settings: dict[str, Any], device: str | None, kind: Kind = "dense"
 ) -> LongModel:
-    """One of our models, of a first module and those of a head, with what `settings_of` gives of another model.
+    """Build one of our models from a first module and a head, with another model's `settings_of`.
 
     Without a `device` it goes to the best one of this machine.
     """
@@ -543,7 +543,7 @@ def of_modules(
 
 
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
-    """A model with the same first module and another head. The given one stays as it is.
+    """Return a model with the same first module and another head. The given model does not change.
 
     It has the store and the name of a model of ours, but for `vectors`. With `stock`, a model with a stock first module
     gets stock modules alone, so that it opens without this package.
@@ -568,6 +568,6 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
 
 
 def settings_of(model: BaseModel) -> dict[str, Any]:
-    """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
+    """Return the arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
     names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_active_dims")
     return {name: getattr(model, name) for name in names if hasattr(model, name)}

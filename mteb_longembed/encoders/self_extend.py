@@ -17,14 +17,14 @@ CosSin = tuple[Tensor, Tensor]
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A copy on a device of a tensor on the host. On CUDA it comes from pinned memory, so nothing waits for it."""
+    """Copy a tensor from the host to a device. On CUDA it comes from pinned memory, so nothing waits for it."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 
 def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:
-    """Cosines and sines that rotate token i from its position i to `to[i]`; `to` `[n]` is on the host.
+    """Return the cosines and sines that rotate token i from position i to `to[i]`; `to` `[n]` is on the host.
 
     The model computed its angle `i * inv_freq` in float32, with an error of 1e-3 rad at 32k tokens. The difference to
     it is computed in float64, which removes the error.
@@ -36,13 +36,13 @@ def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:
 
 
 def turns_of(n: int, g: int, w: int, inv_freq: Tensor, device: torch.device) -> tuple[CosSin, CosSin]:
-    """The angles to a token's position as the earlier one of a far pair, and as the later one."""
+    """Return the angles to a token's position as the earlier one of a far pair, and as the later one."""
     grouped = torch.arange(n) // g
     return angles(grouped, inv_freq, device), angles(grouped + w - w // g, inv_freq, device)
 
 
 def rotate(x: Tensor, by: CosSin) -> Tensor:
-    """`x` `[b, h, n, d]`, rotated further; the two halves of its first r dimensions form the pairs."""
+    """Rotate `x` `[b, h, n, d]` further; the two halves of its first r dimensions form the pairs."""
     work = torch.promote_types(x.dtype, torch.float32)
     cos, sin = (part.to(work) for part in by)
     pairs = cos.shape[-1]
@@ -55,7 +55,7 @@ def rotate(x: Tensor, by: CosSin) -> Tensor:
 def self_extend(
     q: Tensor, k: Tensor, v: Tensor, w: int, turns: tuple[CosSin, CosSin], *, scale: float, causal: bool
 ) -> Tensor:
-    """Attention of documents of one length, without padding: `[b, h, n, d]`.
+    """Compute the attention of documents of one length, without padding: `[b, h, n, d]`.
 
     `q` `[b, h, n, d]` and `k` `[b, hk, n, d]` are rotated to positions 0..n-1; `v` is as `k`, and `hk` divides `h`.
     `w` is the window of exact positions in tokens, and `turns` are as `turns_of` gives them.
@@ -83,7 +83,7 @@ def self_extend(
 
 
 def bands(n: int, left: int, right: int, device: torch.device) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Row i of n sees keys i-left..i+right: blocks of rows, their keys, and which keys each row sees."""
+    """Yield blocks of rows, their keys, and which keys each row sees: row i of n sees keys i-left..i+right."""
     # small blocks score fewer unneeded keys, large blocks have less overhead
     size = max(64 if device.type == "cpu" else 512, min((left + right) // 8, 512))
     left = min(left, n - 1)
@@ -101,7 +101,7 @@ def bands(n: int, left: int, right: int, device: torch.device) -> Iterator[tuple
 def attend_band(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, left: int, right: int
 ) -> tuple[Tensor, Tensor]:
-    """Row i over keys i-left..i+right, and the log-sum-exp of each row's scores; all as in `attend`."""
+    """Attend with row i to keys i-left..i+right; return also each row's log-sum-exp, as `attend` does."""
     outs = []
     lses = []
     for rows, keys, seen in bands(q.shape[2], left, right, q.device):
@@ -114,7 +114,7 @@ def attend_band(
 def attend(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool = False, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Softmax attention of `q` over `k`, and the log-sum-exp of each row's scores. Both have gradients.
+    """Compute softmax attention of `q` over `k`, and each row's log-sum-exp. Both have gradients.
 
     torch's kernel on a CPU gives both. All other cases are computed a block of rows at a time.
 
@@ -152,7 +152,7 @@ def attend(
 
 
 def merge(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention of the same rows over the keys of both: outputs `[..., n, d]` and log-sum-exps `[..., n]`.
+    """Merge attention of the same rows over both sets of keys: outputs `[..., n, d]`, log-sum-exps `[..., n]`.
 
     Source: the rule for merging is from Milakov & Gimelshein 2018 (arXiv:1805.02867).
     """

@@ -26,7 +26,7 @@ def encode_spans(
     *,
     prompt: str | None = None,
 ) -> list[np.ndarray]:
-    """One vector for each span of each text, from a transformer that has read the whole text.
+    """Encode each span of each text as one vector, with a transformer that has read the whole text.
 
     Source: late chunking, Günther et al. 2024, arXiv:2409.04701.
 
@@ -81,7 +81,7 @@ def encode_spans(
 
 
 def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, list[Span]]:
-    """Ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
+    """Return the ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
     options = {"return_offsets_mapping": True, "truncation": True, "max_length": model.backbone.kept_len}
     read = model.tokenizer(without_surrogates(prompt + text), return_special_tokens_mask=True, **options)
     # a token that holds characters of both prompt and text belongs to the prompt, as in windows
@@ -94,7 +94,7 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
 
 
 def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[Tensor]]:
-    """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
+    """Yield the indices of each vector's tokens for each row of token ids, special tokens and prompt included."""
     vectors = model.head.vectors
     if model.kind == "sparse" and model.has_several_vectors:
         vectors = "window"
@@ -126,7 +126,7 @@ def run_lengths(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) 
 
 
 def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Tensor:
-    """The tokens of a text that overlap a span of characters; `number` is that of the text in messages."""
+    """Return the tokens that overlap a span of characters; `number` is the text's number in messages."""
     start, end = span
     if not 0 <= start < end <= len(text):
         raise InputError(

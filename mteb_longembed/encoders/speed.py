@@ -13,7 +13,7 @@ _WARM = 1.25
 
 
 def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
-    """The tokens of documents that a model encodes in a second, and the bytes of one vector.
+    """Measure how many tokens of documents a model encodes per second, and the bytes of one vector.
 
     The first call of a new model makes things that are made only once, so a text that is a little longer than the
     trained length runs before the clock starts. The store of the model is not used.
@@ -31,6 +31,6 @@ def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
     finally:
         model.embedding_cache = store
     if getattr(embeddings, "is_sparse", False):
-        # a weight and the number of its word
+        # a weight and the id of its term
         return speed, 8 * embeddings._nnz() // len(texts)
     return speed, torch.atleast_2d(torch.as_tensor(embeddings[0]))[0].nbytes

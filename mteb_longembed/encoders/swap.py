@@ -41,7 +41,7 @@ class Positions:
     name: str
 
     def fits(self, kind: type[Strategy]) -> bool:
-        """Whether a strategy can change such positions, or need not."""
+        """Return whether a strategy can change such positions, or need not."""
         return not kind.MOVES or self == ROTARY or (self == ABSOLUTE and kind.FITS_TABLES)
 
 
@@ -51,7 +51,7 @@ UNKNOWN = Positions("unknown")
 
 
 def positions_of(config: PretrainedConfig) -> Positions:
-    """How positions enter a model: known for the model types that were tested.
+    """Return how positions enter a model: known for the model types that were tested.
 
     Raises:
         ModelError: if the model needs its own code but has the type of another model. transformers would load that
@@ -77,7 +77,7 @@ def positions_of(config: PretrainedConfig) -> Positions:
 
 
 def allowed_len(config: PretrainedConfig) -> int | None:
-    """The longest input in tokens that a configuration allows. None if it does not say."""
+    """Return the longest input in tokens that a configuration allows. None if it does not say."""
     rows = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if not isinstance(rows, int) or rows < 1:
         return None
@@ -277,7 +277,7 @@ class LongRotary(nn.Module):
         self.scaling = float(getattr(base, f"{prefix}attention_scaling", 1.0))
 
     def frequencies(self, strategy: Strategy, lengths: Tensor) -> Tensor:
-        """The base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32, on the host."""
+        """Return the base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32, on the host."""
         if self.rope_type not in BY_LENGTH:
             return self.inv_freq
         if strategy.MOVES:  # it brings documents into the trained range
@@ -355,7 +355,7 @@ class FusedAttention(MPNetSelfAttention):
     def forward(  # type: ignore[override]  # a layer always has a bias
         self, hidden_states: Tensor, attention_mask: Tensor | None, position_bias: Tensor, **kwargs: Any
     ) -> tuple[Tensor]:
-        """The tokens of documents, `[b, n, d]`, from those of the layer before."""
+        """Return the tokens of documents, `[b, n, d]`, given the previous layer's."""
         # the bias is the same for all documents; without padding there is no mask
         added = position_bias[:1].expand_as(position_bias)
         if attention_mask is not None:

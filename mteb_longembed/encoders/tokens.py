@@ -1,7 +1,7 @@
 """From texts to token ids, without reading more of a text than is needed.
 
 The library `tokenizers` truncates after it has read the whole text, so 512 tokens of a book cost as much as all its
-tokens. Here a text is cut at a blank first. Tokenizers that split texts at blanks give the same tokens before the cut,
+tokens. Here a text is cut at a space first. Tokenizers that split texts at spaces give the same tokens before the cut,
 whatever stands behind it; others read the whole text.
 """
 
@@ -25,10 +25,10 @@ Ids = np.ndarray
 CHARS_PER_TOKEN = 4.5
 #: Characters to read for each needed token. English needs 4 to 5. If they are too few, more are read.
 _CHARS_TO_READ = 6
-#: Where a text may be cut: before a blank, which no word and no punctuation with its line breaks crosses.
+#: Where a text may be cut: before a space, which no word and no punctuation with its line breaks crosses.
 _BLANK = re.compile(r"(?<=\S) ")
-#: Pre-tokenizers that split texts at blanks: those of BERT, of sentencepiece, of GPT-2. The last one may follow a
-#: regular expression (Qwen, Llama), whose words and punctuation end before a blank too.
+#: Pre-tokenizers that split texts at spaces, of BERT, sentencepiece and GPT-2. The last one may follow a
+#: regular expression (Qwen, Llama), whose words and punctuation end before a space too.
 _SPLITTING = ("BertPreTokenizer", "Metaspace", "ByteLevel")
 #: Tokens of the documents that a model is fitted on. Fifty documents of 12,000 tokens give nearly what 200 give.
 MAX_TOKENS = 10_000_000
@@ -47,12 +47,12 @@ class Cutter:
         self.suffix_ids = suffix_ids
 
     def __call__(self, texts: Sequence[str], max_len: int) -> list[Ids]:
-        """Token ids of each text (prompt included), special tokens included, cut to `max_len` tokens: int32 arrays."""
+        """Return token ids of each text, prompt and special tokens included, cut to `max_len` tokens: int32 arrays."""
         room = max(max_len - len(self.prefix_ids) - len(self.suffix_ids), 0)
         return [np.concatenate([self.prefix_ids, row, self.suffix_ids]) for row in self.contents(texts, room)]
 
     def contents(self, texts: Sequence[str], room: int) -> list[Ids]:
-        """The first `room` ids of each text without special tokens."""
+        """Return the first `room` ids of each text without special tokens."""
         rows: dict[int, Ids] = {}
         n_chars = _CHARS_TO_READ * room
         while len(rows) < len(texts):
@@ -66,7 +66,7 @@ class Cutter:
         return [rows[i] for i in range(len(texts))]
 
     def _start(self, text: str, n_chars: int) -> str:
-        """The start of a text of about so many characters, up to a blank; the whole text if there is none."""
+        """Return the first characters of a text, about this many, up to a space; all of it if there is none."""
         blank = None
         if self.splits and n_chars < len(text):
             blank = _BLANK.search(text, n_chars)
@@ -76,7 +76,7 @@ class Cutter:
 
 
 def splits_at_blanks(tokenizer_json: str) -> bool:
-    """Whether what stands behind a blank never changes the tokens before it, by the kind of the pre-tokenizer."""
+    """Return whether text after a space never changes the tokens before it, by the kind of the pre-tokenizer."""
     parts: dict[str, Any] = json.loads(tokenizer_json)
     splitter = parts["pre_tokenizer"] or {"type": "none"}
     before: list[dict[str, Any]] = []
@@ -92,13 +92,13 @@ _CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[object, Cutter | None
 
 
 def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
-    """The tokenizer's `Cutter`. None if texts must go through the tokenizer itself.
+    """Return the tokenizer's `Cutter`. None if texts must go through the tokenizer itself.
 
     It is made once, and again when the tokenizer was changed in place.
     """
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or tokenizer.truncation_side != "right":
         return None
-    # a class of its own, or this setting, reads texts in another way
+    # a custom class, or this setting, reads texts in another way
     is_own = type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus
     if is_own or getattr(tokenizer, "split_special_tokens", False):
         return None
@@ -110,7 +110,7 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
 
 
 def parts_of(tokenizer: Any) -> list[object] | None:
-    """What tells cheaply whether a tokenizer was changed in place. None for one that is not of `tokenizers`."""
+    """Return a cheap fingerprint that changes with a tokenizer. None for one that is not of `tokenizers`."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return None
@@ -118,7 +118,7 @@ def parts_of(tokenizer: Any) -> list[object] | None:
 
 
 def _made(tokenizer_json: str) -> Cutter | None:
-    """A cutter. None if the ids before and after a text depend on it, or are of several types."""
+    """Build a cutter. None if the ids before and after a text depend on it, or are of several types."""
     # a copy, because every call of the original, from any thread, changes its truncation and padding
     backend = Tokenizer.from_str(tokenizer_json)
     backend.no_truncation()
@@ -133,18 +133,18 @@ def _made(tokenizer_json: str) -> Cutter | None:
 
 
 def document_prompt(model: BaseModel) -> str:
-    """What a model puts before every document."""
+    """Return the prompt that a model puts before every document."""
     for name in ("document", "passage", "corpus"):
         if prompt := model.prompts.get(name):
             return str(prompt)
     return ""
 
 
-# ---- texts that are given, and drawn ones -----------------------------------------------------------------------
+# ---- texts: given and sampled ----------------------------------------------------------------------------------
 
 
 def estimated_tokens(text: str, kept_len: int | None = None) -> int:
-    """About how many tokens a text has, estimated without reading it; how many are read of it, if that is limited."""
+    """Estimate the tokens of a text without reading it; if there is a limit, how many are read of it."""
     special = 2  # one before the text and one behind it
     n_tokens = int(len(text) / CHARS_PER_TOKEN) + special
     if kept_len is None:
@@ -155,10 +155,10 @@ def estimated_tokens(text: str, kept_len: int | None = None) -> int:
 def sample_texts(
     documents: Iterable[str], kept_len: int | None, max_tokens: int = MAX_TOKENS, seed: int = 0
 ) -> tuple[list[str], int]:
-    """Documents that were drawn, in the order of their corpus, and how many the corpus has.
+    """Sample documents; return them in the order of their corpus, and the size of the corpus.
 
-    They are drawn in a random order until they have so many tokens, by `estimated_tokens`. It is a reservoir: each
-    document gets a random number, and those with the lowest numbers are kept. A model reads `kept_len` tokens of a
+    They are drawn in a random order until they have `max_tokens` tokens, by `estimated_tokens`. It is a reservoir: each
+    document gets a random number, and the lowest numbers are kept. A model reads `kept_len` tokens of a
     document at most; None if it reads all.
 
     >>> sample_texts(["a", "b"], None), sample_texts(iter("abcd"), None, max_tokens=4)[1]

@@ -58,7 +58,7 @@ class MovingCollator(SentenceTransformerDataCollator):
 
 
 def rows_of_base(strategy: Any) -> Tensor:
-    """`[Lt]` bool: the long rows that the extension took from the base: the first one that equals each of its rows.
+    """Return `[Lt]` bool: the long rows taken from the base, the first one that equals each of the base's rows.
 
     These are the places `i*s` under `pi`, and the first `Lo` under `rp`. The extension added all others.
     """

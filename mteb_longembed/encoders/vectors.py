@@ -54,7 +54,7 @@ def check_averages(what: str, model: str, mode: str | None) -> None:
 
 @dataclass(frozen=True, eq=False)
 class TokenBatch:
-    """The texts of a batch, on the host. If some were cut, the token features are those of windows, `[w, size]`.
+    """The texts of a batch, on the host. If some were cut, the token features belong to windows, `[w, size]`.
 
     Args:
         bounds: `[b, 3]` as in `BOUNDS`.
@@ -82,7 +82,7 @@ class TokenBatch:
 
 
 def content(bounds: Tensor) -> tuple[int, int]:
-    """Where a text's own tokens start and end, by its row `[3]` of `BOUNDS`.
+    """Return where a text's own tokens start and end, by its row `[3]` of `BOUNDS`.
 
     Raises:
         ModelError: if it is not known.
@@ -97,7 +97,7 @@ def content(bounds: Tensor) -> tuple[int, int]:
 
 
 def spans(bounds: Tensor, size: int) -> list[Tensor]:
-    """The indices of each span of so many tokens, by a text's row `[3]` of `BOUNDS`; without content, of all tokens."""
+    """Return the indices of spans of this many tokens, by a text's row `[3]` of `BOUNDS`; all tokens if no content."""
     own = torch.arange(*content(bounds))
     if not len(own):
         return [torch.arange(int(bounds[0]))]
@@ -105,7 +105,7 @@ def spans(bounds: Tensor, size: int) -> list[Tensor]:
 
 
 def windows_of(bounds: Tensor, strategy: Strategy) -> TokenBatch:
-    """The windows of texts with `bounds` `[b, 3]` as in `BOUNDS`; one that is not cut is its own window.
+    """Return the windows of texts with `bounds` `[b, 3]` as in `BOUNDS`; one that is not cut is its own window.
 
     What stands before and behind the content of a text, each of its windows repeats.
     """
@@ -123,9 +123,9 @@ def windows_of(bounds: Tensor, strategy: Strategy) -> TokenBatch:
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
-    """Means of `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type.
+    """Average `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type.
 
-    `weights` `[m]` are those by which the values are multiplied already. None for a plain mean.
+    The values are already multiplied by `weights` `[m]`, which is None for a plain mean.
     """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     if weights is None:
@@ -137,9 +137,9 @@ def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None =
 
 
 def mean_of_groups(groups: list[Tensor], tokens: Tensor, weights: Tensor | None = None) -> Tensor:
-    """The mean of each group of a text's tokens, given by their places: `[groups, d]`.
+    """Average each group of a text's tokens, given by their places: `[groups, d]`.
 
-    `tokens` `[n, d]` are those of the text, multiplied already by their `weights` `[n]`, if there are any.
+    `tokens` `[n, d]` are the text's tokens, already multiplied by their `weights` `[n]`, if any.
     """
     numbers = torch.arange(len(groups)).repeat_interleave(torch.tensor(list(map(len, groups))))
     places = to_device(torch.cat(groups), tokens.device)
@@ -172,7 +172,7 @@ class LongPooling(Pooling):
     def forward(self, features: Features, task: str | None = None, **kwargs: Any) -> Features:
         """Add `sentence_embedding` `[vectors, d]`, and to the `TokenBatch` the vectors of each text.
 
-        Features of windows become those of their texts.
+        Features of windows become features of their texts.
         """
         batch: TokenBatch = features[BATCH]
         features = super().forward(dict(features), **kwargs)
@@ -205,7 +205,7 @@ class LongPooling(Pooling):
 
 
 def _of_texts(features: Features, batch: TokenBatch) -> tuple[Features, TokenBatch]:
-    """Features of windows as those of their texts: token embeddings `[b, n, d]`, and the weights of tokens.
+    """Return window features as text features: token embeddings `[b, n, d]`, and the weights of tokens.
 
     A token that is in several windows gets the mean of its values in them.
     """
@@ -242,7 +242,7 @@ class GroupByDocument(Module):
         self.dims = dims
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
-        """Replace the features of tokens by those of vectors."""
+        """Replace the features of tokens by the features of vectors."""
         counts = features[BATCH].vectors
         rows = features["sentence_embedding"][:, : self.dims]
         if self.normalize:

@@ -27,7 +27,7 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """How often the tokens of a vocabulary occur in a corpus. Special tokens are not counted.
+    """Counts of a vocabulary's tokens in a corpus. Special tokens are not counted.
 
     Args:
         tokens: occurrences of each token, `[vocabulary]`.
@@ -41,12 +41,12 @@ class TokenCounts:
 
 
 def sif(counts: TokenCounts) -> np.ndarray:
-    """Smooth inverse frequency: `a / (a + share)`, where `share` is the token's part of all tokens of the corpus.
+    """Compute the smooth inverse frequency: `a / (a + share)`, with the token's `share` of all corpus tokens.
 
     A token that the corpus lacks counts like one that occurs once.
 
     Source: Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings", ICLR.
-    Differs: the vectors are those of a transformer, the counts are those of the corpus that is searched, and no
+    Differs: the vectors come from a transformer, the counts from the corpus that is searched, and no
         principal component is removed.
 
     >>> sif(TokenCounts(np.array([0, 9_999, 1, 0]), np.array([0, 1, 1, 0]), n_documents=1)).round(4).tolist()
@@ -57,7 +57,7 @@ def sif(counts: TokenCounts) -> np.ndarray:
 
 
 def idf(counts: TokenCounts) -> np.ndarray:
-    """Inverse document frequency: `ln((N + 1) / (n + 0.5))` of `N` documents, `n` with the token; at least 0.05.
+    """Compute the IDF: `ln((N + 1) / (n + 0.5))` of `N` documents, `n` with the token; at least 0.05.
 
     A token that the corpus lacks counts like one that is in one document.
 
@@ -73,7 +73,7 @@ RULES: Mapping[str, Callable[[TokenCounts], np.ndarray]] = {"sif": sif, "idf": i
 
 
 def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) -> TokenCounts:
-    """The tokens of documents, as far as the model reads them, without special tokens.
+    """Count the tokens of documents, as far as the model reads them, without special tokens.
 
     The tokens of the model's own prompts count as in every document: they stand before each text and say nothing
     about it.
@@ -96,7 +96,7 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
 
 
 def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:
-    """The ids of each text's own tokens, as far as the model reads it behind its prompt."""
+    """Return the ids of each text's own tokens, as far as the model reads it behind its prompt."""
     tokenizer: Any = model.tokenizer
     if model.max_seq_length is None:
         return _plain_ids(tokenizer, texts, None)
@@ -115,7 +115,7 @@ def _plain_ids(tokenizer: Any, texts: Sequence[str], room: int | None) -> list[I
 
 
 def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """The ids of special tokens, without that of unknown words, which stands for content if it has no second role."""
+    """Return the ids of special tokens, without the unknown token, which is content if it has no second role."""
     roles = dict(tokenizer.special_tokens_map)
     unknown = roles.pop("unk_token", None)
     if unknown in roles.values():
@@ -144,7 +144,7 @@ class TokenWeights(WordWeights):
 
     @classmethod
     def of_corpus(cls, counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> Self:
-        """A module with the weights of a corpus. An id without a token has a name of its own."""
+        """Build a module with the weights of a corpus. An id without a token gets a name of its own."""
         weights = RULES[rule](counts).astype(np.float32)
         weights[special_ids(tokenizer)] = NO_WEIGHT
         names = [f"[id {token}]" for token in range(len(weights))]
@@ -154,7 +154,7 @@ class TokenWeights(WordWeights):
         return cls(names, dict(zip(names, weights.tolist(), strict=True))).requires_grad_(False)
 
     def stock(self) -> WordWeights:
-        """The same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""
+        """Return the same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""
         return WordWeights(self.vocab, self.word_weights, self.unknown_word_weight).requires_grad_(False)
 
     def forward(self, features: Features, **kwargs: Any) -> Features:

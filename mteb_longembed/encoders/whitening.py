@@ -22,7 +22,7 @@ LEAST_SHRINKAGE = 0.01
 
 
 def sampled_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
-    """The numbers of the vectors that are used of `n`, in their order: all, or `most` drawn with `SEED`."""
+    """Return the sorted indices of the vectors to use of `n`: all, or `most` drawn with `SEED`."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(SEED).choice(n, most, replace=False))
@@ -30,12 +30,12 @@ def sampled_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """The map `(x - mean) matrix`, whose results are scaled to length 1. Its dimensions stand by falling variance.
+    """The map `(x - mean) matrix`, with results of length 1. Its dimensions are sorted by decreasing variance.
 
     So the first dimensions alone are a smaller vector (`truncate_dim`) that keeps most.
 
     Source: Su et al. 2021, arXiv:2103.15316, and Huang et al. 2021, arXiv:2104.01767, for vectors of sentences.
-    Differs: the covariance is that of the windows of the documents that are searched, shrunk by the rule of Ledoit and
+    Differs: the covariance is estimated on the windows of the searched documents, shrunk by the rule of Ledoit and
         Wolf 2004, doi:10.1016/S0047-259X(03)00096-4, and its power is -1/4 (`power=0.5`) and not -1/2.
 
     Args:
@@ -48,7 +48,7 @@ class Whitening:
 
     @classmethod
     def fit(cls, vectors: np.ndarray, power: float) -> Self:
-        """The whitening of vectors `[n, d]` of the corpus.
+        """Fit the whitening to vectors `[n, d]` of the corpus.
 
         With fewer than two vectors, or only equal ones, it is the identity.
 
@@ -72,16 +72,16 @@ class Whitening:
         # libraries of linear algebra choose the sign of a direction freely: its largest number is positive
         largest = directions[np.abs(directions).argmax(axis=0), np.arange(width)]
         directions *= np.sign(largest)
-        # numpy's stand by rising variance
+        # numpy sorts them by increasing variance
         matrix = directions[:, ::-1] * values[::-1] ** (-power / 2)
         return cls(mean.astype(np.float32), matrix.astype(np.float32))
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """The mapped vectors `[n, d]` of documents or queries, which the cosine compares."""
+        """Map vectors `[n, d]` of documents or queries, which the cosine compares."""
         return (rows - self.mean) @ self.matrix
 
     def modules(self) -> list[nn.Module]:
-        """A Dense, `x -> (x - mean) matrix`, and a Normalize."""
+        """Return a Dense, `x -> (x - mean) matrix`, and a Normalize."""
         width = len(self.matrix)
         dense = Dense(width, width, bias=True, activation_function=nn.Identity())
         bias = torch.from_numpy(-self.mean @ self.matrix)
@@ -96,6 +96,6 @@ def check_finite(rows: np.ndarray) -> None:
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
-    """Rows `[n, d]` of length 1, float32; zeros stay."""
+    """Normalize rows `[n, d]` to length 1, float32; zeros stay."""
     scaled: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return scaled.astype(np.float32)

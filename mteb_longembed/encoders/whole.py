@@ -22,7 +22,7 @@ class JoinWindows(Module):
     """
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
-        """Replace the features of windows by those of texts. Texts that were not cut stay as they are."""
+        """Replace the features of windows by the features of texts. Texts that were not cut stay as they are."""
         batch: TokenBatch = features[BATCH]
         if batch.windows is None or batch.texts is None:
             return features

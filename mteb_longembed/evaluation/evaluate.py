@@ -18,9 +18,9 @@ VERSION = "e4"
 
 
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
-    """One row for each judged query: task, split, query, score, is_tied, further metrics.
+    """Return one row for each judged query: task, split, query, score, is_tied, further metrics.
 
-    `score` is that of the first metric, from 0 to 1; `is_tied` says that the order of documents with equal scores
+    `score` is the score of the first metric, from 0 to 1; `is_tied` says that the order of documents with equal scores
     decided, so that the score is a mean over all orders. Other metrics follow under their own names.
 
     Args:
@@ -53,7 +53,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
 
 
 def _first_documents(scores: np.ndarray, split: Split, query: str, tolerance: float) -> dict[str, float]:
-    """The documents at which a metric looks, and all that are equal to the last of them; those that mteb scores."""
+    """Return the documents that a metric reads and all ties of the last one, among the documents that mteb scores."""
     numbers = split.documents.indices
     counted = np.array(scores, dtype=float)  # also of a scorer that gives integers
     top_ranked = split.data["top_ranked"]
@@ -70,7 +70,7 @@ def _first_documents(scores: np.ndarray, split: Split, query: str, tolerance: fl
 
 
 def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) -> np.ndarray:
-    """The numbers of the best `n` documents, and of all whose scores are equal to the last of these.
+    """Return the indices of the best `n` documents, and of all whose scores are equal to the last of these.
 
     >>> first_with_ties(np.array([0.5, 0.9, 0.5, 0.1]), 2).tolist()
     [0, 1, 2]

@@ -1,7 +1,7 @@
 """Metrics of a ranking, the mean over all orders of documents with equal scores.
 
 trec_eval orders equal scores by the ids of documents, so that new ids give another score. Where nothing is tied, the
-metrics are those of trec_eval.
+metrics are defined as in trec_eval.
 
 Source: McSherry & Najork 2008, Computing information retrieval performance measures efficiently in the presence of
     tied scores, https://doi.org/10.1007/978-3-540-78646-7_38.
@@ -17,7 +17,7 @@ from mteb_longembed.errors import InputError
 
 #: ir_measures' names of metrics.
 _METRICS = ("nDCG", "R", "P", "AP", "RR", "Success")
-#: Other names of metrics, in small letters -> those of ir_measures.
+#: Other names of metrics, in lower case -> names of ir_measures.
 _NAMES = {name.lower(): name for name in _METRICS} | {
     "recall": "R",
     "precision": "P",
@@ -26,7 +26,7 @@ _NAMES = {name.lower(): name for name in _METRICS} | {
     "hit_rate": "Success",
 }
 #: Scores of our own are equal if they differ by at most this share of the query's largest: the error of a product.
-#: Those of other programs count as they are written.
+#: Names of other programs are taken literally.
 TOLERANCE = 1e-6
 
 
@@ -41,7 +41,7 @@ class Metric(NamedTuple):
 
 
 def read_metric(text: str) -> Metric:
-    """A metric at a rank, in the words of ir_measures or mteb, in small or large letters.
+    """Parse a metric at a rank, in the spelling of ir_measures or mteb, in lower or upper case.
 
     >>> read_metric("NDCG@10") == read_metric("ndcg_at_10"), str(read_metric("MRR@5"))
     (True, 'RR@5')
@@ -75,12 +75,12 @@ class Tie(NamedTuple):
         return sum(grade > 0 for grade in self.grades)
 
     def n_within(self, rank: int) -> int:
-        """How many of them stand at this rank or above it."""
+        """Count the documents at this rank or above it."""
         return min(max(rank - self.before, 0), self.size)
 
 
 def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolerance: float) -> list[Tie]:
-    """The documents of a ranking, the highest score first, in clusters of equal scores.
+    """Group the documents of a ranking, the highest score first, into clusters of equal scores.
 
     Args:
         documents: the score of each.
@@ -100,12 +100,12 @@ def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolera
 
 
 def decide_score(ties: Sequence[Tie], rank: int) -> bool:
-    """Whether an order of equal scores could change a metric at this rank."""
+    """Return whether an order of equal scores could change a metric at this rank."""
     return any(tie.before < rank and len(set(tie.grades)) > 1 for tie in ties)
 
 
 def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int]) -> float:
-    """The mean of a metric over all orders of equal scores, from 0 to 1. What has a grade above 0 is relevant."""
+    """Average a metric over all orders of equal scores, from 0 to 1. A grade above 0 is relevant."""
     name, rank = metric
     n_relevant = sum(grade > 0 for grade in judged.values())
     if not n_relevant:
@@ -133,7 +133,7 @@ def _discounted(gains: Sequence[float], rank: int) -> float:
 
 
 def _precision_sum(ties: Sequence[Tie], rank: int) -> float:
-    """The sum of the precisions at relevant documents."""
+    """Compute the sum of the precisions at relevant documents."""
     total = 0.0
     n_before = 0
     for tie in ties:
@@ -147,7 +147,7 @@ def _precision_sum(ties: Sequence[Tie], rank: int) -> float:
 
 
 def _first_relevant(ties: Sequence[Tie], rank: int) -> dict[int, float]:
-    """The places up to a rank at which the first relevant document may stand, and the chance of each."""
+    """Return the ranks, up to a cutoff, at which the first relevant document may stand, and their chances."""
     tie = next((tie for tie in ties if tie.n_relevant), None)
     if tie is None:
         return {}

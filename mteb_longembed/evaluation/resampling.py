@@ -27,7 +27,7 @@ from scipy import sparse, stats
 from mteb_longembed.errors import DataError
 
 CONFIDENCE = 0.95
-#: Resamples; they are drawn in parts of at most so many weights.
+#: Number of resamples, and the maximum number of weights that are drawn together.
 N_RESAMPLES = 10_000
 _PART = 4_000_000
 SEED = 0
@@ -50,13 +50,13 @@ class Interval:
     high: float
 
     def scaled(self, factor: float) -> "Interval":
-        """The same interval in another unit, such as percent."""
+        """Return the same interval in another unit, such as percent."""
         return Interval(factor * self.mean, factor * self.low, factor * self.high)
 
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """The scores of candidates on the same queries of one or several splits. `resample` makes it.
+    """The scores of candidates on the same queries of one or several splits. `resample` returns it.
 
     Args:
         names: of the candidates.
@@ -109,7 +109,7 @@ class Resamples:
         return np.concatenate(deviations), np.concatenate(unseen)
 
     def _by_group(self, values: Array) -> Array:
-        """Sums over the queries of each cluster, so that their mean is the score, `[..., clusters]`."""
+        """Sum over the queries of each cluster, so that the mean of the sums is the score, `[..., clusters]`."""
         summed: Array = (self.members @ (values * self.weights).T).T * self.n_clusters
         return summed
 
@@ -120,7 +120,7 @@ class Resamples:
         return rng.random((len(self.names), N_RESAMPLES)).T
 
     def mean(self, name: str) -> Interval:
-        """A candidate's score with its interval. What nobody has asked is all right or all wrong."""
+        """Return a candidate's score with its interval. Unseen clusters count as all right or all wrong."""
         row = self.names.index(name)
         deviations, unseen = self._drawn
         new = unseen * (self._luck[:, row].round() - self.means[name])
@@ -128,7 +128,7 @@ class Resamples:
         return Interval(interval.mean, max(interval.low, 0.0), min(interval.high, 1.0))
 
     def difference(self, first: str, second: str) -> Interval:
-        """The mean paired difference `second - first` with its interval; it holds 0 if too few clusters differ."""
+        """Return the mean paired difference `second - first` and its interval, with 0 if too few clusters differ."""
         a, b = self.names.index(first), self.names.index(second)
         spread, unseen = self._pair(a, b)
         deviations = spread + unseen * np.sign(self._luck[:, b] - self._luck[:, a])
@@ -138,13 +138,13 @@ class Resamples:
         return interval
 
     def n_differing(self, first: str, second: str) -> int:
-        """The number of clusters with a query on which two candidates score differently."""
+        """Count the clusters with a query on which two candidates score differently."""
         a, b = self.names.index(first), self.names.index(second)
         differs = np.abs(self.scores[b] - self.scores[a]) > _EQUAL
         return int(np.count_nonzero(self.members @ differs.astype(float)))
 
     def near_shares(self, names: Sequence[str], margin: float) -> dict[str, float]:
-        """The share of resamples in which each of these candidates is less than a margin behind all others.
+        """Return the share of resamples in which each of these candidates is less than a margin behind all others.
 
         On what nobody has asked it loses to each of them.
         """
@@ -174,7 +174,7 @@ class Resamples:
         by_chance = np.full(N_RESAMPLES, -math.inf)
         for other in names:
             a = self.names.index(other)
-            # what nobody has asked is good or bad for this one, against all others at once
+            # unseen clusters are good or bad for this one, against all others at once
             seen, unseen = self._pair(b, a)
             spread = seen + unseen * np.sign(0.5 - self._luck[:, b])
             error = float(spread.std())
@@ -188,7 +188,7 @@ class Resamples:
         return Interval(interval.mean, interval.low, max(interval.high, interval.mean + reach))
 
     def _pair(self, a: int, b: int) -> tuple[Array, Array]:
-        """How far the difference `b - a` deviates in each resample by the seen clusters, and by what was not seen."""
+        """Return how far the difference `b - a` deviates in each resample, by seen clusters and by unseen ones."""
         deviations, unseen = self._drawn
         largest = float(np.abs(self._by_group(self.scores[b] - self.scores[a])).max())
         if largest <= _EQUAL:

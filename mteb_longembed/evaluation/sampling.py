@@ -17,7 +17,7 @@ _RANKS = 100
 
 
 def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[str]]:
-    """The split with at most so many documents, and a sentence about it; the split itself, and none, if it is small.
+    """Return the split with at most this many documents, and a note; the split itself, and none, if it is small.
 
     All judged documents stay. One half of the rest are BM25's best other documents, all queries' first ones before
     the second ones. The other half are drawn with the seed. The task of a sample has a name of its own.
@@ -40,7 +40,7 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[
     task = copy.copy(split.task)
     data: Any = {**split.data, "corpus": split.corpus.select(numbers)}
     task.dataset = {split.subset: {split.split: data}}
-    # mteb finds results by name: those of a sample must not be found as those of the whole task
+    # mteb finds results by name: results of a sample must not pass for results of the whole task
     update = {"name": f"{task.metadata.name}-sample{n_documents}"}
     task.metadata = task.metadata.model_copy(update=update)
     sentence = f"{name}: a sample of {len(kept):,} of {len(ids):,} documents: scores are higher than on all."
@@ -48,7 +48,7 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[
 
 
 def _sampled_ids(split: Split, kept: set[str], n_documents: int, seed: int) -> set[str]:
-    """The ids of the documents that stay: those that are kept already, hard ones, and drawn ones."""
+    """Return the ids of the documents in the sample: the required ones, hard ones, and drawn ones."""
     ids = split.documents.ids
     scorer = PassageBM25()
     scorer.fit(split.documents)

@@ -21,7 +21,7 @@ class Split:
     """One split of one subset of a task.
 
     Args:
-        task: a copy of the task that has only this split, and the rule by which rankings are scored.
+        task: a copy of the task that has only this split, and the rule that scores rankings.
         subset: the subset's name in mteb.
         split: the split's name in mteb.
         metrics: the first one ranks.
@@ -73,7 +73,7 @@ class Split:
 
     @cached_property
     def clusters(self) -> dict[str, list[str]]:
-        """The labels by which judged queries belong together: as their file says, or else their relevant documents."""
+        """Cluster labels of judged queries: as their file says, or else their relevant documents."""
         named = getattr(self.task, "clusters", {})
         clusters = {}
         for query, documents in self.judged.items():
@@ -88,7 +88,7 @@ class Split:
         return data_identity(self.task, self.split, [self.subset])
 
     def left_out(self) -> list[str]:
-        """Sentences about queries that are not scored and documents without text; none if there are none."""
+        """Return notes on queries that are not scored and documents without text; none if there are none."""
         sentences = list(getattr(self.task, "unjudged", {}).get(self.split, ()))
         name = ", ".join(self.label)
         n_empty = sum(not text for text in self.documents.texts)
@@ -101,7 +101,7 @@ class Split:
         return sentences
 
     def identical_queries(self) -> list[str]:
-        """That queries are documents too, with the same id and text, where the rule does not leave these out.
+        """Return a note if queries are documents too, with the same id and text, unless the rule excludes them.
 
         In one public data set all 30 queries are such: nDCG@1 was 0.0 for every model.
         """
@@ -122,7 +122,7 @@ class Split:
 def splits_of(
     task: AbsTaskRetrieval, metrics: Sequence[Metric] = (), *, ignore_identical_ids: bool = False
 ) -> list[Split]:
-    """The splits of a task, which is loaded and stays as it is otherwise.
+    """Return the splits of a task, which is loaded and otherwise does not change.
 
     Args:
         task: any retrieval task.

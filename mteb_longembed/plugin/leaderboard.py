@@ -18,7 +18,7 @@ from . import replace as put_in_place
 
 
 def make_app(results: BenchmarkResults, benchmarks: list[Benchmark], first: str) -> Any:
-    """mteb's application (a gradio Blocks) with these benchmarks and all models. The `first` one has results.
+    """Build mteb's application (gradio Blocks) with these benchmarks and all models. The `first` one has results.
 
     mteb's registry and menu are changed for the rest of the process.
     """
@@ -52,7 +52,7 @@ def _enter(result: ModelResult) -> None:
 
 
 def _plain(make: Callable[..., Any], *args: object) -> Any:
-    """A table without mteb's inner columns and scores by length, with which its application fails."""
+    """Return a table without mteb's inner columns and scores by length, with which its application fails."""
     made = make(*args)
     if hasattr(made, "df"):
         return replace(made, df=made.df.select(r"^[^_].*$"), custom_group_cols={})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def own_model(
     name: str, revision: str | None, find: Callable[[str], ModelMeta | None], fetch_from_hf: bool = False
 ) -> ModelMeta | None:
-    """The metadata of a model of ours, by its name, folder or repository. None for other names.
+    """Return the metadata of one of our models, by its name, folder or repository. None for other names.
 
     This is what the entry point `mteb.models` offers. `find` gives mteb's own entry of a base.
     """
@@ -44,9 +44,9 @@ def find_model(
     fill_missing: bool = False,
     experiment_kwargs: Mapping[str, Any] | None = None,
 ) -> ModelMeta:
-    """`mteb.get_model_meta`, which also knows our models, and names without an organisation.
+    """Replace `mteb.get_model_meta`: find our models too, and names without an organisation.
 
-    A strategy in `experiment_kwargs` asks for the same model as `BASE+STRATEGY` does. mteb asks the hub for a name that
+    A strategy in `experiment_kwargs` requests the same model as `BASE+STRATEGY` does. mteb asks the hub for a name that
     it does not know if `fetch_from_hf`, and we also if this is left out; its own look-ups of many names say False.
     """
     from mteb.models.model_implementations import MODEL_REGISTRY
@@ -77,8 +77,8 @@ def find_model(
 def describe_loaded(
     described: Callable[..., ModelMeta], cls: type[ModelMeta], model: Any, *args: object, **kwargs: object
 ) -> ModelMeta:
-    """`ModelMeta.from_..._model`, with which an evaluation of a model in memory begins: ours as their names are."""
-    # mteb warns of its own default, and of a method's old name
+    """Replace `ModelMeta.from_..._model`, which describes a model in memory: ours get their own names."""
+    # mteb warns about its own default, and about a deprecated method
     with warnings.catch_warnings(action="ignore"):
         meta = described(cls, model, *args, **kwargs)
     if not hasattr(type(model), "identity"):
@@ -89,7 +89,7 @@ def describe_loaded(
 
 
 def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: object) -> object:
-    """The main function of mteb's command, in which our errors become one sentence and an exit status."""
+    """Run mteb's command, and turn our errors into one sentence and an exit status."""
     try:
         return main(*args, **kwargs)
     except LongEmbedError as error:

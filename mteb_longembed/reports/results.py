@@ -33,7 +33,7 @@ _MOVED = {"86ac5a6437198a94ecd666440c78b3e78f258274": "6e346642246bfb4928c560ee0
 
 
 def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]]:
-    """All results of LongEmbed's tasks below the folders, and one sentence for each that was skipped.
+    """Load all results of LongEmbed's tasks below the folders, and a note on each that was skipped.
 
     The frame has `COLUMNS`: `score` is the task's main score in percent, `length` the tokens that the split names,
     `data` the revision of the data. The four real tasks have our names.
@@ -70,7 +70,7 @@ def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]
 
 
 def _read_results(path: Path) -> list[dict[str, Any]]:
-    """The rows of a result file, one for each split."""
+    """Read the rows of a result file, one for each split."""
     result = read_json(path)
     scores = result.get("scores")
     if not isinstance(scores, dict):
@@ -98,7 +98,7 @@ def _read_results(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_model(folder: Path) -> dict[str, Any]:
-    """What `model_meta.json` beside a result says of the model. Only a strategy is an experiment on another base."""
+    """Read `model_meta.json` beside a result. Only a strategy is an experiment on another base."""
     try:
         meta: dict[str, Any] = read_json(folder / "model_meta.json")
         experiment: dict[str, Any] = dict(meta.get("experiment_kwargs") or {})
@@ -117,7 +117,7 @@ def _read_model(folder: Path) -> dict[str, Any]:
 
 
 def split_length(split: str) -> int | None:
-    """The context length in tokens of a split such as `test_4096`, None for other splits.
+    """Return the context length in tokens of a split such as `test_4096`, None for other splits.
 
     >>> split_length("test_4096"), split_length("validation")
     (4096, None)

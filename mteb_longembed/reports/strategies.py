@@ -22,12 +22,12 @@ _MODEL = ["base", "commit", "model", "revision", "strategy", "target"]
 
 
 def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
-    """One row for each model, by base, with its scores by task, their average, and the gain over its base.
+    """Return one row for each model, by base, with its scores by task, their average, and the gain over its base.
 
     A task's score is the mean of its splits. It is missing if the model lacks a split that another model here has,
     and the average is missing if a task is, variants aside. Passkey and Needle are generated here or published
     (LEMB): if both are there, each has an average. NanoLongEmbed has its own. The gain is the mean over `shared`, the
-    number of tasks that both have. The base is that of the same commit: `+none` at the shortest target, or else
+    number of tasks that both have. The base has the same commit: `+none` at the shortest target, or else
     mteb's own entry.
 
     Args:
@@ -59,7 +59,7 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _averaged(tasks: Sequence[str]) -> dict[str, list[str]]:
-    """The tasks of each average. Variants have a hyphen in their names; they count if nothing else was run."""
+    """Return the tasks of each average. Variants, with a hyphen in their names, count if nothing else was run."""
     usual = [task for task in tasks if "-" not in task] or list(tasks)
     nano = [task for task in usual if task.startswith("Nano")]
     published = [task for task in usual if task.startswith("LEMB")]
@@ -75,7 +75,7 @@ def _averaged(tasks: Sequence[str]) -> dict[str, list[str]]:
 
 
 def draw(results: pd.DataFrame) -> Figure:
-    """Scores by length, a panel for each task and a line for each model; without intervals, which need all queries.
+    """Draw scores by length, a panel per task and a line per model; intervals would need all queries.
 
     Args:
         results: as `load_results` gives them.

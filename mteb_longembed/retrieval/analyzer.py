@@ -13,7 +13,7 @@ import numpy as np
 
 from mteb_longembed.word_borders import stands_alone, visible, word_borders
 
-#: Minimum number of letters of a term in a language that separates words by blanks.
+#: Minimum number of letters of a term in a language that separates words by spaces.
 _SHORTEST = 2
 #: Stands for what is not a term: a stop word, or a word that is too short.
 NO_TERM = -1
@@ -59,10 +59,10 @@ class Terms:
 class Analyzer:
     """Turn texts of one language into terms. The id of a term is its rank of first appearance.
 
-    English terms are exactly those of mteb's BM25. No term is dropped for being frequent.
+    English terms are exactly the terms of mteb's BM25. No term is dropped for being frequent.
 
     Differs: marks belong to the letter before them; a letter is the same in each of its Unicode forms (NFKC), so a
-        ligature is its letters and a subscript a digit; characters without width do not count; scripts without blanks
+        ligature is its letters and a subscript a digit; characters without width do not count; scripts without spaces
         are split in every language, and other words between them stay whole.
 
     Args:
@@ -190,7 +190,7 @@ class Analyzer:
         return unicodedata.normalize("NFKC", form).replace("i\u0307", "i")
 
     def _term(self, form: str) -> str | None:
-        """Return the term of a form; None for a stop word, and for one letter of a script with blanks."""
+        """Return the term of a form; None for a stop word, and for one letter of a script with spaces."""
         if form in self._stop_words:
             return None
         if len(form) < _SHORTEST and not stands_alone(form):

@@ -38,7 +38,7 @@ class ChunkEncoder(Protocol):
     load: Callable[[], Any]  #: gives mteb's encoder
 
 
-#: The attribute by which a splitter that returns texts without offsets is known, and the remedy.
+#: Attribute that identifies a splitter that returns texts without offsets, and the remedy.
 _REMEDIES = {
     "chunk_indices": "give the splitter's method chunk_indices",
     "get_nodes_from_documents": (

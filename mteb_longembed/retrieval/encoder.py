@@ -51,5 +51,5 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
 
 
 def show_bars() -> bool:
-    """Whether a progress bar is shown by default: in a terminal, unless `mteb run -v 0` turned it off."""
+    """Return whether to show progress bars by default: in a terminal, unless `mteb run -v 0` turned them off."""
     return is_terminal(sys.stderr) and logging.getLogger("mteb").getEffectiveLevel() < logging.CRITICAL

@@ -152,7 +152,7 @@ class Pass:
             check_averages("weights", "the model", self.model.head.mode)
         made = Representation(*wanted, is_sparse=self.kind == "sparse")
         self.representations.append(made)
-        # one vector a text first: its call gives the vectors of the others too
+        # one vector per text first: its call also returns the vectors of the others
         self.representations.sort(key=lambda one: one.step is not None)
         return made
 
@@ -165,7 +165,7 @@ class Pass:
     # ---- documents ---------------------------------------------------------------------------------------
 
     def fit(self, documents: Documents) -> None:
-        """Encode documents, and forget those of the last call. Representations that know them read nothing."""
+        """Encode documents, and forget the documents of the last call. Representations that know them read nothing."""
         if documents is not self.documents:
             self._forget()
             self.documents = documents
@@ -226,7 +226,7 @@ class Pass:
     def _arrays(self, wanted: Representation, texts: Sequence[str], kind: PromptType) -> list[np.ndarray]:
         missing = [text for text in dict.fromkeys(texts) if (kind, text) not in wanted.known]
         if missing:
-            # one call gives the vectors of all representations
+            # one call returns the vectors of all representations
             encoded = self._encode(self.representations, missing, kind, self.documents)
             for one, rows in zip(self.representations, encoded, strict=True):
                 one.known.update({(kind, text): row for text, row in zip(missing, rows, strict=True)})

@@ -31,7 +31,7 @@ _PLAIN = SearchSettings()
 
 
 def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
-    """The metadata of the model that a name of ours asks for, at a commit, branch or tag of its base."""
+    """Return the metadata of the model that one of our names requests, at a commit, branch or tag of its base."""
     if is_bm25_name(name):
         return meta_of_bm25(BM25Settings.parse(name))
     spec, settings = read_name(name)
@@ -50,7 +50,7 @@ def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMet
 def model_meta(
     checkpoint: Checkpoint, find: Callable[[str], ModelMeta | None], settings: SearchSettings = _PLAIN
 ) -> ModelMeta:
-    """The metadata of an extended model, and of a search with it: an experiment on its base.
+    """Return the metadata of an extended model, and of a search with it: an experiment on its base.
 
     `find` returns mteb's own entry of a name, or None. Then the hub describes the base, or its configuration.
     """
@@ -102,7 +102,7 @@ def model_meta(
 
 
 def meta_of_loaded(model: LongModel, described: ModelMeta) -> ModelMeta:
-    """The metadata of a model in memory, which mteb has described as it describes every SentenceTransformer.
+    """Return the metadata of a model in memory, starting from mteb's description of any SentenceTransformer.
 
     One that was changed after it was loaded is `local/NAME`, with its digest as revision.
     """
@@ -116,7 +116,7 @@ def meta_of_loaded(model: LongModel, described: ModelMeta) -> ModelMeta:
 
 
 def _described_by_files(base: Base) -> ModelMeta:
-    """What the hub says of a base that mteb does not know; without the hub, its width."""
+    """Return what the hub says about a base that mteb does not know; without the hub, its width."""
     if not base.files.local and base.files.path and hub_answers():
         try:
             # mteb warns of each file that it does not find
@@ -144,7 +144,7 @@ def _load(
     embed_dim: int | None = None,
     **options: Any,
 ) -> MTEBModels:
-    """The object that mteb runs for an extended model: an encoder, or a search without `encode`.
+    """Load the object that mteb runs for an extended model: an encoder, or a search without `encode`.
 
     mteb calls it with the experiment as keywords, and with its options: `mteb run --device` gives a number.
 

@@ -109,7 +109,7 @@ def lexical_evidence(log_odds: np.ndarray) -> np.ndarray:
 
 
 def surprise(scores: np.ndarray) -> np.ndarray:
-    """Return how surprising scores `[queries, documents]` are among those of all documents: `-ln(1 - Phi(z))`.
+    """Return how surprising scores `[queries, documents]` are among all documents' scores: `-ln(1 - Phi(z))`.
 
     `z` is the distance to the median in robust standard deviations. The best of N documents has about `ln N` by chance.
 

@@ -86,7 +86,7 @@ def encoder_in(model: Any) -> Any:
 
 
 def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
-    """Return what mteb runs for a model of ours: an encoder, or a search where the name asks for one."""
+    """Return what mteb runs for a model of ours: an encoder, or a search where the name requests one."""
     vectors = None
     inner: Any
     if isinstance(model, LongSparseEncoder):
@@ -112,7 +112,7 @@ def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
 
 
 def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> Scorer:
-    """Return the scorer over a pass that a name asks for.
+    """Return the scorer over a pass that a name requests.
 
     Args:
         encoded: the pass.
@@ -172,7 +172,7 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
         experiment["expand"] = full_name(model)
         experiment["algorithm"] += f"-{full_revision(model)}"
 
-    # mteb copies what is no function
+    # mteb copies anything but functions
     def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
         return MTEBSearch(make_bm25(settings, device))
 

@@ -51,7 +51,7 @@ class MTEBSearch:
         encode_kwargs: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        """Read the documents of a corpus, and forget those of the last call."""
+        """Read the documents of a corpus, and forget the documents of the last call."""
         self._documents = documents_of(corpus, task_metadata, hf_subset, encode_kwargs or {})
         self.scorer.fit(self._documents)
 
@@ -64,7 +64,7 @@ class MTEBSearch:
         top_ranked: Mapping[str, list[str]] | None = None,
         **_: Any,
     ) -> dict[str, dict[str, float]]:
-        """The best documents of each query with their scores; if `top_ranked` is given, the best of its candidates.
+        """Return the best documents of each query with scores; if `top_ranked` is given, the best of its candidates.
 
         Raises:
             InputError: if `index` was not called.
@@ -89,7 +89,7 @@ class MTEBSearch:
 def documents_of(
     corpus: Dataset, metadata: TaskMetadata, subset: str, options: Mapping[str, Any] | None = None
 ) -> Documents:
-    """The documents of a task's corpus, as models read them: title first. Their texts go to a temporary file."""
+    """Return the documents of a task's corpus, as models read them, title first. Texts go to a temporary file."""
     texts = chain.from_iterable(texts_of(corpus))
     table = stored_table(zip(corpus["id"], texts, strict=True))
     return Documents(list(table["id"]), table["text"], language_of(metadata, subset), metadata, options or {})
@@ -114,7 +114,7 @@ class ForeignSearch:
         self._search.index(table.add_column("title", [""] * len(table)), **self._options(documents))
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
-        """The score of each document for each query, float32 `[queries, documents]`."""
+        """Return the score of each document for each query, float32 `[queries, documents]`."""
         documents = self._documents
         if getattr(self._search, "task_corpus", True) is None:  # a search of mteb's own forgets the corpus
             self._index(documents)
@@ -127,7 +127,7 @@ class ForeignSearch:
         return found
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Whole documents: a search of mteb's tells of no passage."""
+        """Return whole documents: a search of mteb's knows no passages."""
         return whole_documents(self._documents, indices)
 
     def _options(self, documents: Documents) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class PassageBM25:
 
     Args:
         settings: of its name.
-        meta: mteb's description; None for that of mteb's own BM25.
+        meta: mteb's description; None for the description of mteb's own BM25.
         expansion: of queries, if the settings ask for it.
     """
 
@@ -91,7 +91,7 @@ class PassageBM25:
 
     @cached_property
     def _analyzer(self) -> Analyzer:
-        # a model finds other forms of a word by itself, and does better without stems (experiments/tried.md)
+        # a model finds other forms of a term by itself, and does better without stems (experiments/tried.md)
         return Analyzer(self.language, stems=self._expansion is None)
 
     def _forget(self) -> None:
@@ -106,7 +106,7 @@ class PassageBM25:
         self._forms: list[str] = []
 
     def fit(self, documents: Documents) -> None:
-        """Take documents, and forget those of the last call. They are counted at the first query."""
+        """Take documents, and forget the documents of the last call. They are counted at the first query."""
         if documents is not self._documents:
             self._documents = documents
             self._forget()

@@ -22,14 +22,14 @@ def short_windows(text: str) -> list[Span]:
 
 
 def excerpt(passage: str, question: str, n: int, language: Language, also: Iterable[str] = ()) -> str:
-    """Return at most `n` characters of a passage, with blanks for line breaks, and marks where text is left out.
+    """Return at most `n` characters of a passage, with spaces for line breaks, and marks where text is left out.
 
     Args:
         passage: the text.
         question: the query.
         n: number of characters, without the marks. A longer sentence, such as a table, is cut.
         language: of the passage.
-        also: further words of the passage that match.
+        also: further terms of the passage that match.
     """
     analyzer = Analyzer(language)
     wanted = dict(analyzer.query_terms(" ".join([question, *also])))

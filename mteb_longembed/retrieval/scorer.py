@@ -46,7 +46,7 @@ class Documents:
 
     @property
     def metadata(self) -> TaskMetadata:
-        """Their task's; for documents that belong to none, that of a search."""
+        """The task's; for documents without a task, the type of a search."""
         if self.task is not None:
             return self.task
         # an index of BM25 alone opens without mteb
@@ -57,12 +57,12 @@ class Documents:
 
 
 def whole_documents(documents: Documents, indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-    """The passages of a scorer that knows of none: all of each document."""
+    """Return the passages of a scorer that knows none: all of each document."""
     return [[(0, len(documents.texts[index])) for index in of_query] for of_query in indices]
 
 
 def by_sentence(scores: Callable[[Sequence[str]], np.ndarray], queries: Sequence[str]) -> np.ndarray:
-    """The mean score of the sentences of each query, each asked on its own, float32 `[queries, documents]`."""
+    """Average the scores of the sentences of each query, each searched on its own, float32 `[queries, documents]`."""
     parts = list(map(sentences, queries))
     counts = np.array(list(map(len, parts)))
     of_parts = scores(list(chain.from_iterable(parts)))
@@ -74,7 +74,7 @@ def by_sentence(scores: Callable[[Sequence[str]], np.ndarray], queries: Sequence
 class Scorer(Protocol):
     """A way to search. Fusion, evaluation, ties and comparisons are arithmetic on its scores.
 
-    If it also has `add(documents)`, that gets those of before and further ones behind them, and what was fitted stays.
+    If it also has `add(documents)`, it receives the previous documents and further ones behind them, and keeps its fit.
     Otherwise it is fitted again.
     """
 
@@ -82,20 +82,20 @@ class Scorer(Protocol):
     meta: ModelMeta
 
     def fit(self, documents: Documents) -> None:
-        """Read documents, and forget those of the last call. The same documents are not read again."""
+        """Read documents, and forget the documents of the last call. The same documents are not read again."""
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
-        """The score of each document for each query, `[queries, documents]`; minus infinity if it is not ranked."""
+        """Return each document's score for each query, `[queries, documents]`; minus infinity if it is not ranked."""
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """For each query, the best passage of each of these documents, by their indices."""
+        """Return, for each query, the best passage of each of these documents, by their indices."""
 
 
 def full_name(meta: ModelMeta) -> str:
-    """The name of a model as people type it. mteb's name is that of the base, and has the rest as an experiment."""
+    """Return the name of a model as users type it. mteb's name is the base's, with the rest as an experiment."""
     return name_of(str(meta.name), meta.experiment_kwargs)
 
 
 def full_revision(meta: ModelMeta) -> str:
-    """The base's revision and the version of our algorithms. With the full name it tells all results apart."""
+    """Return the base's revision and our algorithms' version. With the full name it tells all results apart."""
     return revision_of(meta.revision, meta.experiment_kwargs)

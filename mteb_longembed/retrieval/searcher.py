@@ -1,4 +1,4 @@
-"""Search over one's own documents: add them, ask, see the passage that answers; save the index and open it again."""
+"""Search your own documents: add them, query them, see the passages that answer; save and reopen the index."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Searcher:
         scorer: what scores documents. It gets the documents of this searcher, and no others.
         passages: whether a hit shows the best window of a document that has one vector.
         language: of BM25's stop words and stems, as mteb writes it, such as `deu-Latn`. None for English.
-        name: by which `open_index` makes the scorer again; empty for a scorer that has none.
+        name: the name from which `open_index` rebuilds the scorer; empty for a scorer without one.
     """
 
     def __init__(
@@ -369,7 +369,7 @@ class Searcher:
         share a term with the query.
 
         Raises:
-            InputError: if the query is no text, `k` is below 1, or no document has text.
+            InputError: if the query is not a text, `k` is below 1, or no document has text.
         """
         if isinstance(query, str):
             return self.search([query], k)[0]
@@ -468,7 +468,7 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
 
 
 def _is_lexical(name: str) -> bool:
-    """Whether a name asks for BM25 without a model."""
+    """Return whether a name requests BM25 without a model."""
     is_bm25 = name in ("bm25", MTEB_BM25) or is_bm25_name(name)
     return is_bm25 and BM25Settings.parse(name).expand is None
 

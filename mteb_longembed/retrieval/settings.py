@@ -14,7 +14,7 @@ from mteb_longembed.values import Power, read_fields, read_tokens
 if TYPE_CHECKING:
     from mteb_longembed.encoders.checkpoint import Checkpoint
 
-#: Weight of the lexical log-odds beside those of the vectors; experiments/methods.md says how it was chosen.
+#: Weight of the lexical log-odds relative to the vectors' log-odds; experiments/methods.md says how it was chosen.
 LEXICAL_WEIGHT = 1.0
 #: Words of a BM25 window. Consecutive windows share half of them.
 WINDOW = 200
@@ -40,13 +40,13 @@ class SearchSettings(_Settings):
     """Settings that change a search and no model."""
 
     fusion: Literal["bm25"] | None = (
-        None  #: `bm25` adds the log-odds of BM25 by passage to those of the vectors
+        None  #: `bm25` adds the log-odds of BM25 by passage to the vectors' log-odds
     )
     #: weight of the lexical log-odds
     lexical_weight: Annotated[float, Field(gt=0)] | None = None
     #: divides the scores of vectors to make log-odds; None: the spread of scores in the corpus
     temperature: Annotated[float, Field(gt=0)] | None = None
-    #: rule by which the IDF of tokens in the corpus weighs them in the mean
+    #: rule that weighs tokens in the mean by their IDF in the corpus
     weights: Literal["sif", "idf"] | None = None
     whiten: Power | None = None  #: power of the whitening that is fitted on the vectors of the corpus
     #: `softmax` joins the scores of all vectors of a document; `max` takes the best one

@@ -102,7 +102,7 @@ class Writer:
     """Write a version of an index. What was mapped from the version before and is unchanged is not written again.
 
     Args:
-        folder: that of the index.
+        folder: folder of the index.
         before: the version that the new one replaces; None for the first one.
     """
 
@@ -151,7 +151,7 @@ class Writer:
     def _stream(
         self, name: str, schema: pyarrow.Schema, tables: Sequence[pyarrow.Table], after: Reader | None = None
     ) -> None:
-        """Write tables as one Arrow stream, perhaps after those of the version before."""
+        """Write tables as one Arrow stream, perhaps after the tables of the previous version."""
         offset = 0
         file = f"{name}.{self.version}.arrows"
         if after is not None:
@@ -210,7 +210,7 @@ class Writer:
         return Reader(self.folder)
 
     def clean(self) -> None:
-        """Remove the files that the current version does not name, such as those of a run that was killed."""
+        """Remove files that the current version does not name, such as files of a killed run."""
         kept = {MANIFEST, _LOCK, _HOLDER}
         kept |= {entry["file"] for entry in _manifest(self.folder)["files"].values()}
         for path in self.folder.iterdir():

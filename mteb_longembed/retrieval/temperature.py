@@ -31,7 +31,7 @@ def pseudo_queries(texts: Sequence[str]) -> list[str]:
 def spread(scores: np.ndarray) -> float:
     """Return half of the distance between the 16 % and the 84 % quantile of a query's scores, `[queries, vectors]`.
 
-    For a normal distribution this is the standard deviation. A few high scores, such as those of the document from
+    For a normal distribution this is the standard deviation. A few high scores, such as the scores of the document from
     which a sentence was sampled, do not change it.
 
     >>> round(spread(np.array([[-2.0, -1.0, 0.0, 1.0, 2.0]])), 2)

@@ -10,7 +10,7 @@ from mteb_longembed.tasks.task_metadata import CITATION, PAPER
 
 
 def make_benchmarks() -> tuple[Benchmark, Benchmark]:
-    """`LongEmbed+`: the mean over six tasks of Acc@1 (mean of the lengths) or nDCG@10; and `NanoLongEmbed`.
+    """Build `LongEmbed+`, the mean over six tasks of Acc@1 (mean of the lengths) or nDCG@10, and `NanoLongEmbed`.
 
     Source: LongEmbed, table 2 (https://arxiv.org/abs/2404.12096); HAKARI-Bench (https://arxiv.org/abs/2606.22778).
     Differs: mteb's own `LongEmbed` uses the published Passkey and Needle data. Ours are generated. It has no columns by
@@ -37,5 +37,5 @@ def make_benchmarks() -> tuple[Benchmark, Benchmark]:
 
 
 def all_benchmarks(build: Callable[[], dict[str, Benchmark]]) -> dict[str, Benchmark]:
-    """The benchmarks that mteb builds, by name, and ours."""
+    """Return the benchmarks that mteb builds, by name, and ours."""
     return {**build(), **{benchmark.name: benchmark for benchmark in make_benchmarks()}}

@@ -185,7 +185,7 @@ def test_a_gate_closes_only_on_a_sure_loss(data, tmp_path, right, status, capsys
     old, new = trec(tmp_path / "old.trec", 26), trec(tmp_path / "new.trec", right)
     command = ["compare", "--run", f"old={old}", "--run", f"new={new}", "--gate", "new", "--data", str(data)]
     assert main([*command, "--no-bm25", "--output-folder", str(tmp_path / "out")]) == status
-    assert ("run/new is surely below run/old" in capsys.readouterr().err) == bool(status)
+    assert ("run/new is significantly below run/old" in capsys.readouterr().err) == bool(status)
 
 
 def test_options_of_runs_that_do_not_go_together_are_one_sentence(data: Path, tmp_path: Path, capsys) -> None:

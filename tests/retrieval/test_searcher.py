@@ -1,4 +1,4 @@
-"""Search over one's own documents: the scores of mteb, passages of the text, safe in threads and when a call fails."""
+"""Search over your own documents: the scores of mteb, passages of the text, safe in threads and when a call fails."""
 
 import copy
 import pickle

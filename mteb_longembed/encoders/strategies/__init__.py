@@ -16,7 +16,7 @@ from .yarn import YaRN
 #: Version of our algorithms. It is part of every revision, so that results of old and new algorithms never mix.
 ALGORITHM = "le3"
 
-#: Registry key -> strategy, in the order of their evidence on real text: without further words `compare` tries windows,
+#: Registry key -> strategy, in the order of their evidence on real text: by default `compare` tries windows,
 #: and of the others the first one that fits a model.
 STRATEGIES: dict[str, type[Strategy]] = {
     "pcw": ParallelContextWindows,
@@ -31,7 +31,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 
 def algorithm_of(kind: type[Strategy]) -> str:
-    """The version of a strategy's algorithm. Somebody else's has a hash of its code behind `ALGORITHM`."""
+    """Return the version of a strategy's algorithm. A custom one has a hash of its code behind `ALGORITHM`."""
     if kind.__module__.startswith(__name__):
         return ALGORITHM
     try:

@@ -57,7 +57,7 @@ class ParallelContextWindows(Strategy):
             )
 
     def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
-        """See `Strategy.windows`. InputError if a window has no room for content, or for not more than the overlap."""
+        """Implement `Strategy.windows`. InputError if a window has no room for content beyond the overlap."""
         import torch
 
         room = self.size - prefix - suffix

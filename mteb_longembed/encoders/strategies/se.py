@@ -52,12 +52,12 @@ class SelfExtend(Strategy):
         return {"g": group, "w": window}
 
     def _defaults(self, n: int) -> tuple[int, int]:
-        """`g` and `w` that fit `n` tokens into the trained length."""
+        """Return `g` and `w` that fit `n` tokens into the trained length."""
         s = max(math.ceil(min(n, self.target_len) / self.trained_len), 1)
         return s + 1, max(min(self.trained_len // s, self.trained_len - 1), 1)
 
     def sizes(self, n: int) -> tuple[int, int]:
-        """`g` and `w` for a document of `n` tokens."""
+        """Return `g` and `w` for a document of `n` tokens."""
         if isinstance(self.g, int):
             return self.g, self.w
         return self._defaults(n)
@@ -82,7 +82,7 @@ class SelfExtend(Strategy):
             )
 
     def relative(self, i: int, j: int) -> int:
-        """The relative position at which token i sees token j in a document of the target length, by the definition."""
+        """Return the relative position at which token i sees token j at the target length, by the definition."""
         group, window = self.sizes(self.target_len)
         if abs(i - j) < window:
             return i - j

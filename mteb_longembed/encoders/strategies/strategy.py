@@ -20,7 +20,7 @@ else:
 
 
 def parameter(default: Any, help: str, **metadata: object) -> Any:
-    """A parameter with its help text. If the default is None, `defaults_by_length` gives the value.
+    """Declare a parameter with its help text. If the default is None, `defaults_by_length` gives the value.
 
     `only`, in the metadata, says that it acts on `absolute` or on `rotary` positions alone.
     """
@@ -48,7 +48,7 @@ class Strategy:
     MOVES: ClassVar[bool] = True
     #: Whether it can change the positions of a learned table too, and not only rotary ones.
     FITS_TABLES: ClassVar[bool] = True
-    #: Whether long documents run in windows, those of `windows`.
+    #: Whether long documents run in the windows of `windows`.
     CUTS: ClassVar[bool] = False
     #: Whether far tokens share positions inside attention, by `sizes`.
     GROUPS: ClassVar[bool] = False
@@ -75,12 +75,12 @@ class Strategy:
 
     @classmethod
     def default_target_len(cls, trained_len: int) -> int:
-        """The target length if a name gives none: 8 times the trained length, as in the paper."""
+        """Return the target length if a name gives none: 8 times the trained length, as in the paper."""
         return 8 * trained_len
 
     @classmethod
     def declared(cls) -> dict[str, Any]:
-        """The strategy's own parameters, without the two lengths, and their types."""
+        """Return the strategy's own parameters, without the two lengths, and their types."""
         return dict(list(hints(cast("Any", cls)).items())[2:])
 
     @cached_property
@@ -100,7 +100,7 @@ class Strategy:
         return math.ceil(self.target_len / self.trained_len)
 
     def query_factor(self, seen: Tensor) -> Tensor:
-        """The factors of attention queries that see so many tokens each, any shape: float32, at least 1."""
+        """Return the factors of attention queries that see this many tokens each, any shape: float32, at least 1."""
         if not self.logn:
             return seen.new_ones(seen.shape).float()
         return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float()
@@ -108,21 +108,21 @@ class Strategy:
     # ---- what a strategy may override ---------------------------------------------------------------------------
 
     def defaults_by_length(self) -> dict[str, object]:
-        """The values of parameters whose default is None. They depend only on the two lengths."""
+        """Return the values of parameters whose default is None. They depend only on the two lengths."""
         return {}
 
     def check(self) -> None:
         """Raise InputError if a parameter breaks its rule."""
 
     def changes(self, n: Any, *, rotary: bool = True) -> Any:
-        """Whether a document of `n` tokens gets another embedding than from the base.
+        """Return whether a document of `n` tokens gets another embedding than from the base.
 
         `n` is a number, or a tensor of any shape, and the result as long. `rotary`: as opposed to a learned table.
         """
         return n > self.trained_len
 
     def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
-        """Token indices of each window over one document of `n` tokens: `[w, size]` int64.
+        """Return the token indices of each window over one document of `n` tokens: `[w, size]` int64.
 
         Every window repeats the `prefix` tokens at the start (special tokens and prompt) and the `suffix` at the end.
         """
@@ -134,14 +134,14 @@ class Strategy:
         return False
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
-        """The position of each token inside the trained range; it may be a fraction.
+        """Return the position of each token inside the trained range; it may be a fraction.
 
         `p` are positions 0..n-1, `[n]` or `[b, n]`, and `n` the documents' token counts, broadcastable to `p`.
         """
         return p
 
     def long_rows(self, table: Tensor) -> Tensor:
-        """The rows of a learned table that long documents read, `[Lt, d]` float32: the table at `position_ids`.
+        """Return the rows of a learned table for long documents, `[Lt, d]` float32: the table at `position_ids`.
 
         `table` is `[Lo, d]` float32 on the host, the rows of positions 0..Lo-1.
         """
@@ -151,24 +151,24 @@ class Strategy:
         return rows_at(table, self.position_ids(positions, torch.tensor(self.target_len)))
 
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
-        """Rotary inverse frequencies, `[d/2]` float32, from the model's own, and its rope base (theta)."""
+        """Return rotary inverse frequencies, `[d/2]` float32, from the model's own, and its rope base (theta)."""
         return inv_freq
 
     def rotation_factor(self) -> float:
-        """The factor of the cosines and sines in queries and in keys of a document that changes."""
+        """Return the factor of the cosines and sines in queries and keys of a document that changes."""
         return 1.0
 
     def sizes(self, n: int) -> tuple[int, int]:
-        """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens."""
+        """Return the group size and the window of SelfExtend's relative positions, in a document of `n` tokens."""
         raise NotImplementedError
 
     def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
-        """transformers' rope parameters for `export`, from those of the base, of the type `default` or `linear`."""
+        """Return transformers' rope parameters for `export`, given the base's, of the type `default` or `linear`."""
         raise NotImplementedError
 
 
 def rows_at(table: Tensor, positions: Tensor) -> Tensor:
-    """A table `[rows, d]` at positions `[n]` that may be fractions: `[n, d]`, linear in between."""
+    """Interpolate a table `[rows, d]` linearly at positions `[n]`, which may be fractions: `[n, d]`."""
     last = len(table) - 1
     positions = positions.clamp(0, last)
     low = positions.floor().long()

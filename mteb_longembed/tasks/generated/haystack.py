@@ -25,11 +25,11 @@ class Draws:
         self._random = random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest(), "big")).random
 
     def below(self, n: int) -> int:
-        """A whole number from 0 to n - 1."""
+        """Draw a whole number from 0 to n - 1."""
         return int(self._random() * n)
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in random order (Fisher-Yates)."""
+        """Return the items in random order (Fisher-Yates)."""
         deck = list(items)
         for last in range(len(deck) - 1, 0, -1):
             other = self.below(last + 1)
@@ -37,7 +37,7 @@ class Draws:
         return deck
 
     def distinct(self, k: int, n: int) -> list[int]:
-        """k different whole numbers from 0 to n - 1, in the order drawn; k <= n."""
+        """Draw k different whole numbers from 0 to n - 1, in the order drawn; k <= n."""
         drawn: dict[int, None] = {}
         while len(drawn) < k:
             drawn[self.below(n)] = None
@@ -88,13 +88,13 @@ class Haystack:
         self.n_words = len(self.text.split())
 
     def draw_end(self, draws: Draws, depth: float | None) -> int:
-        """A random place, or the one nearest to `depth` if that is given."""
+        """Draw a random place, or return the one nearest to `depth` if it is given."""
         if depth is None:
             return draws.below(len(self.ends))
         return min(range(len(self.ends)), key=lambda i: abs(self.ends[i][1] - depth * self.size))
 
     def hide(self, text: str, index: int) -> dict[str, Any]:
-        """A document: this text with another text at a place; `depth` says where that begins, from 0 to 1."""
+        """Return a document: this text with another one inserted; `depth` says where it begins, from 0 to 1."""
         end, before = self.ends[index]
         return {
             "text": _join(_join(self.text[:end], text), self.text[end:]),
@@ -104,7 +104,7 @@ class Haystack:
 
 
 def _join(left: str, right: str) -> str:
-    """Both texts, with a space between them if there is no white space yet."""
+    """Join both texts, with a space between them if there is no white space yet."""
     if left and right and not left[-1].isspace():
         return f"{left} {right}"
     return left + right
@@ -119,7 +119,7 @@ def _cut(sentence: str, size: int, unit: Unit) -> str:
 
 
 class Corpus(Sequence[dict[str, Any]]):
-    """The documents of a split. They share one text, and each document is made only when somebody reads it.
+    """The documents of a split. They share one text, and each document is made only when it is read.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
     >>> Corpus(hay, [Hidden("It rains.", "Does it rain?")], [1])[0]["text"]

@@ -51,20 +51,20 @@ class LongEmbedNeedle(SyntheticRetrieval):
 
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
-        """n of the hundred facts in random order."""
+        """Return n of the hundred facts in random order."""
         known = facts(cls.recipe.kind)
         return [known[i] for i in draws.distinct(n, len(known))]
 
     @classmethod
     def sentences(cls, draws: Draws) -> Iterator[str]:
-        """The sentences of the essays, paragraph by paragraph in random order; after all, in a new random order."""
+        """Yield the essays' sentences, paragraph by paragraph in random order; after all, in a new random order."""
         while True:
             for paragraph in draws.shuffled(paragraphs()):
                 yield from split_sentences(paragraph)
 
     @classmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
-        """A text that is shorter than a document by a hidden sentence and the space beside it, on average.
+        """Build a text shorter than a document by a hidden sentence and the space beside it, on average.
 
         Documents have the mean of the published ones; in longer splits as many characters a token as in the longest.
         """
@@ -75,7 +75,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
 
 @cache
 def facts(kind: str = "") -> Sequence[Hidden]:
-    """The hundred facts with their answers, or the hundred paraphrases: these ask for what follows from a fact.
+    """Return the hundred facts with their answers, or the hundred paraphrases, which ask for what a fact implies.
 
     Source of the idea of paraphrases: NoLiMa (https://arxiv.org/abs/2502.05167), section 3. The texts are our own.
     """
@@ -89,7 +89,7 @@ def facts(kind: str = "") -> Sequence[Hidden]:
 
 @cache
 def paragraphs() -> list[str]:
-    """The paragraphs of the essays."""
+    """Return the paragraphs of the essays."""
     texts = (path.read_text(encoding="utf-8") for path in sorted((DATA / "essays").glob("*.txt")))
     # one space for any white space inside a paragraph: line ends must not change the content hash
     parts = re.split(r"\n\s*\n", "\n\n".join(texts))

@@ -18,7 +18,7 @@ _WORDS_PER_TOKEN = 0.75
 
 @cache
 def texts() -> dict[str, Any]:
-    """The names of invented people, filler sentences with the white space after each, and the texts to fill in."""
+    """Return the names of invented people, filler sentences with their white space, and the texts to fill in."""
     path = Path(__file__).parent / "data" / "passkey.json"
     data = json.loads(path.read_text(encoding="utf-8"))
     return {**data, "first_names": data["first_names"].split(), "last_names": data["last_names"].split()}
@@ -47,7 +47,7 @@ class LongEmbedPasskey(SyntheticRetrieval):
 
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
-        """One pass key for each document; all people and all keys of a split are different."""
+        """Return one pass key for each document; all people and all keys of a split are different."""
         known = texts()
         first_names, last_names = known["first_names"], known["last_names"]
         people = draws.distinct(n, len(first_names) * len(last_names))
@@ -62,5 +62,5 @@ class LongEmbedPasskey(SyntheticRetrieval):
 
     @classmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
-        """The filler sentences, repeated without end: 0.75 words per token, as published."""
+        """Build a text of the filler sentences, repeated without end: 0.75 words per token, as published."""
         return Haystack(cycle(texts()["filler"]), int(_WORDS_PER_TOKEN * length) - _HIDDEN_WORDS)

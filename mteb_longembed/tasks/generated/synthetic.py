@@ -48,7 +48,7 @@ class Recipe:
         read_fields(self)
 
     def suffix(self) -> str:
-        """The end of the task's name: the settings that differ from the default.
+        """Return the end of the task's name: the settings that differ from the default.
 
         >>> Recipe(seed=7, depth=0.25, kind="paraphrase").suffix()
         '-paraphrase-seed7-depth0.25'
@@ -67,7 +67,7 @@ class Recipe:
 
 
 def generated(module: str, revision: str, **fields: object) -> LongEmbedMetadata:
-    """The metadata of a task whose documents this package makes, from what it does not share with the others."""
+    """Build the metadata of a task whose documents we make, from what it does not share with the others."""
     common = {
         "dataset": {"path": module, "revision": revision},
         "reference": PAPER,
@@ -100,16 +100,16 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     @classmethod
     @abstractmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
-        """The texts that the n documents hide."""
+        """Return the texts that the n documents hide."""
 
     @classmethod
     @abstractmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
-        """The text that the documents of a split share. With it, documents have `length` tokens on average."""
+        """Build the text that the documents of a split share. They then have `length` tokens on average."""
 
     @classmethod
     def generate(cls, split: str) -> dict[str, Any]:
-        """The corpus, rows of queries and relevance judgements of a split.
+        """Generate the corpus, rows of queries and relevance judgements of a split.
 
         Raises:
             UnknownNameError: the split is not in `SPLITS`.
@@ -151,7 +151,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
 
     @classmethod
     def variant(cls, **settings: str | float | None) -> Self:
-        """The task with other settings, the fields of `Recipe`, under a name and a revision of its own.
+        """Return the task with other settings, the fields of `Recipe`, under its own name and revision.
 
         Raises:
             InputError: a value is outside its range.

@@ -23,7 +23,7 @@ _NAME = re.compile(
 
 
 def find_variant(name: str) -> type[SyntheticRetrieval] | None:
-    """The task class of a variant's name, None for other names.
+    """Return the task class of a variant's name, None for other names.
 
     Raises:
         InputError: the variant has a value outside its range.
@@ -56,7 +56,7 @@ class TaskRegistry(dict[str, type[AbsTask]]):
         raise KeyError(name)
 
     def get(self, name: str, default: T | None = None) -> type[AbsTask] | T | None:  # type: ignore[override]
-        """The same as `dict.get`."""
+        """Do the same as `dict.get`."""
         try:
             return self[name]
         except KeyError:

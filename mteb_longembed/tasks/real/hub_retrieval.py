@@ -29,7 +29,7 @@ DATA_VARIABLE = "MTEB_LONGEMBED_DATA"  # a folder with the same layout, used ins
 
 
 def metadata_of(theirs: type[AbsTaskRetrieval], **ours: object) -> LongEmbedMetadata:
-    """mteb's metadata of the same documents with ours instead; what decides over scores is never taken from mteb."""
+    """Return mteb's metadata of the same documents with ours instead; what affects scores is never mteb's."""
     fields = {
         "eval_splits": ["test"],
         "eval_langs": ["eng-Latn"],
@@ -93,7 +93,7 @@ class HubRetrieval(AbsTaskRetrieval):
         self.data_loaded = True
 
     def read(self, split: str) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, int]]]:
-        """Documents and queries by their ids, and the judgements."""
+        """Read documents and queries by their ids, and the judgements."""
         folder = self.metadata.dataset["name"]
         corpus = read_documents(*locate(folder, "corpus"))
         queries = read_queries(*locate(folder, "queries"))
@@ -109,7 +109,7 @@ class HubRetrieval(AbsTaskRetrieval):
 
 
 def locate(folder: str, kind: str) -> tuple[Path, str]:
-    """The path of a file and its name for messages: in MTEB_LONGEMBED_DATA if that is set, else from the hub.
+    """Return a file's path and its name in messages: in MTEB_LONGEMBED_DATA if that is set, else from the hub.
 
     Raises:
         DataError, HubError: the folder, or else the hub, has no such file or cannot be read.

@@ -22,7 +22,7 @@ class NanoRetrieval(HubRetrieval):
     """A task of `hakari-bench/NanoLongEmbed`."""
 
     def read(self, split: str) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, int]]]:
-        """Documents and queries by their ids, and the judgements."""
+        """Read documents and queries by their ids, and the judgements."""
         corpus, queries, qrels = (_rows(config, split) for config in ("corpus", "queries", "qrels"))
         judged: dict[str, dict[str, int]] = {}
         for query, document in zip(qrels["query-id"], qrels["corpus-id"], strict=True):
@@ -47,7 +47,7 @@ def _texts(rows: Dataset) -> dict[str, str]:
 
 
 def _task(theirs: str, split: str, size: Size, what: str) -> type[NanoRetrieval]:
-    """A task: mteb's metadata of the same documents with ours instead."""
+    """Create a task: mteb's metadata of the same documents with ours instead."""
     metadata = metadata_of(
         getattr(eng, theirs),
         name=f"NanoLongEmbed{split.removeprefix('Nano')}",
