@@ -60,9 +60,7 @@ class Data:
                 f"a language is that of your own files, and tasks have their own: leave out {self.language!r}."
             )
         if self.eval_splits and n_files:
-            raise InputError(
-                "eval_splits needs tasks or a folder, got your own files, which are one split."
-            )
+            raise InputError("eval_splits needs tasks or a folder, got your own files, which are one split.")
 
     def __repr__(self) -> str:
         # tables in memory may have millions of rows
