@@ -114,9 +114,10 @@ def _imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (part for alias in node.names for part in alias.name.split("."))
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module is not None:
-            if not node.module.startswith("mteb_longembed"):
-                yield from (*node.module.split("."), *(alias.name for alias in node.names))
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            module = node.module or ""
+            if not module.startswith("mteb_longembed"):
+                yield from (*module.split("."), *(alias.name for alias in node.names))
 
 
 def _named(tree: ast.AST) -> Iterator[str]:
