@@ -109,18 +109,21 @@ def _defined(tree: ast.AST) -> Iterator[str]:
             yield node.attr
 
 
-def _named(tree: ast.AST) -> Iterator[str]:
-    """Private names that are imported from elsewhere, read as attributes, or written as strings."""
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """Names that are imported from other packages, and the names of their modules."""
     for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.ImportFrom)
-            and not node.level
-            and not (node.module or "").startswith("mteb_longembed")
-        ):
-            yield from f"{node.module}.{'.'.join(alias.name for alias in node.names)}".split(".")
-        elif isinstance(node, ast.Import):
+        if isinstance(node, ast.Import):
             yield from (part for alias in node.names for part in alias.name.split("."))
-        elif isinstance(node, ast.Attribute):
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            module = node.module or ""
+            if not module.startswith("mteb_longembed"):
+                yield from (*module.split("."), *(alias.name for alias in node.names))
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    """Names that are read as attributes, or written as strings, such as for `getattr`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
             yield node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
@@ -139,10 +142,12 @@ def _overridden() -> Iterator[str]:
 
 
 def _used() -> set[str]:
+    """All of these, without attributes whose names our own code defines too, unless they override."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in _ROOT.rglob("*.py")]
     ours = {name for tree in trees for name in _defined(tree)}
     named = {name for tree in trees for name in _named(tree)}
-    return {name for name in (named - ours) | set(_overridden()) if _is_private(name)}
+    imported = {name for tree in trees for name in _imported(tree)}
+    return {name for name in imported | (named - ours) | set(_overridden()) if _is_private(name)}
 
 
 def _resolve(path: str) -> Any:

@@ -204,7 +204,7 @@ class LongTable(nn.Embedding):
         self.num_embeddings = len(self.weight)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """The rows of tokens at the model's own positions `ids` `[b, n]` or `[1, n]`: `[b, n, d]`."""
+        """Return the rows of tokens at the model's own positions `ids` `[b, n]` or `[1, n]`: `[b, n, d]`."""
         batch = current()
         strategy = batch.strategy
         n = batch.on_device("n", lambda: batch.n[:, None])
@@ -288,7 +288,7 @@ class LongRotary(nn.Module):
         return torch.stack(rows).float()
 
     def forward(self, x: Tensor, position_ids: Tensor, *layer_type: str) -> CosSin:
-        """Cosines and sines `[b, n, r]` for the documents of x."""
+        """Return cosines and sines `[b, n, r]` for the documents of x."""
         batch = current()
         batch.inv_freq = self.inv_freq
         strategy = batch.strategy

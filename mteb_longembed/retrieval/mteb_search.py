@@ -104,7 +104,7 @@ class ForeignSearch:
         self._documents = Documents([], [])
 
     def fit(self, documents: Documents) -> None:
-        """Index the documents, unless they are those of the last call."""
+        """Index the documents, unless they are the documents of the last call."""
         if documents is not self._documents:
             self._documents = documents
             self._index(documents)

@@ -25,7 +25,7 @@ class Documents:
     """The documents of a search."""
 
     ids: Sequence[str]  #: one for each document, all different
-    #: as models read them: title first. A sequence on disk may have further ones behind those of the ids
+    #: as models read them: title first. A sequence on disk may have further ones behind the ids' documents
     texts: Sequence[str]
     language: str = ENGLISH  #: of stop words, stems and word borders, as mteb writes it
     #: the task to which they belong: some models have prompts for some tasks
