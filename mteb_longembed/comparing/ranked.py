@@ -181,6 +181,6 @@ def _check_direction(rows: pd.DataFrame, where: str) -> None:
     if is_rising.sum() > (steps["number"] < 0).sum():
         first = ranked.loc[is_rising.idxmax()]
         raise DataError(
-            f"{where}: the highest score must be the best, but scores rise with the ranks, such as that of "
+            f"{where}: the highest score must be the best, but scores rise with the ranks, such as the score of "
             f"{first['document']} for the query {first['query']}: if they are distances, give their negatives."
         )

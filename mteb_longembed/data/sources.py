@@ -57,7 +57,7 @@ class Data:
             raise InputError("--corpus, --queries and --qrels belong together: give all three.")
         if self.language is not None and (self.tasks or self.benchmarks):
             raise InputError(
-                f"a language is that of your own files, and tasks have their own: leave out {self.language!r}."
+                f"a language belongs to your own files, and tasks have their own: leave out {self.language!r}."
             )
         if self.eval_splits and n_files:
             raise InputError("eval_splits needs tasks or a folder, got your own files, which are one split.")

@@ -139,7 +139,7 @@ def long_attention(
             )
     if attention_mask is not None:
         raise ModelError(
-            f"our attention takes no mask but that of padding, got one of shape {tuple(attention_mask.shape)}: pass "
+            f"our attention takes a padding mask alone, got one of shape {tuple(attention_mask.shape)}: pass "
             "only tokenised texts to the extended model."
         )
     batch = current()

@@ -321,7 +321,7 @@ def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy
         )
     if strategy.GROUPS and rotary.rope_type in BY_LENGTH:
         raise IncompatibleError(
-            f"{key} needs the same rotary frequencies at every length, but those of {base} change with the length "
+            f"{key} needs the same rotary frequencies at every length, but the frequencies of {base} change with the length "
             f"(type {rotary.rope_type}); use pi or ntk."
         )
     layers = [part for part in model.modules() if hasattr(part, "is_causal")]
