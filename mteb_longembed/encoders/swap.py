@@ -321,8 +321,8 @@ def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy
         )
     if strategy.GROUPS and rotary.rope_type in BY_LENGTH:
         raise IncompatibleError(
-            f"{key} needs the same rotary frequencies at every length, but the frequencies of {base} change with the length "
-            f"(type {rotary.rope_type}); use pi or ntk."
+            f"{key} needs the same rotary frequencies at every length, but the frequencies of {base} change with "
+            f"the length (type {rotary.rope_type}); use pi or ntk."
         )
     layers = [part for part in model.modules() if hasattr(part, "is_causal")]
     windows = [getattr(layer, "sliding_window", None) or 0 for layer in layers]
