@@ -248,8 +248,8 @@ class Engine:
             start = text[:40].encode("unicode_escape", "backslashreplace").decode()
             raise NumberError(
                 f"an embedding must be finite, but the embedding of a document ({len(rows[text])} tokens, starting "
-                f"with '{start}') is not, so no result is written: the model's weights or its extension overflow on it; "
-                "half precision may overflow where dtype=fp32 does not."
+                f"with '{start}') is not, so no result is written: the model's weights or its extension overflow on "
+                "it; half precision may overflow where dtype=fp32 does not."
             )
         if self._store is None:
             return
