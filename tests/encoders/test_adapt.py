@@ -19,7 +19,7 @@ from sklearn.covariance import LedoitWolf
 import mteb_longembed as longembed
 from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import sample_texts
-from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A
+from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A, TokenCounts, idf
 from mteb_longembed.encoders.whitening import Whitening
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.retrieval.vector_scorer import passages_of
@@ -423,3 +423,17 @@ def test_the_card_of_an_adapted_model_keeps_base_and_tag_and_links_no_path(plain
     text = adapted_card("local/x", "intfloat/e5-base-v2", "how")
     assert "base_model: intfloat/e5-base-v2" in text
     assert "(https://huggingface.co/intfloat/e5-base-v2)" in text
+
+
+# ---- constants that the docs quote
+
+
+def test_a_token_of_every_document_has_the_least_idf() -> None:
+    assert idf(TokenCounts(np.array([1000]), np.array([1000]), 1000)).tolist() == [0.05]
+
+
+def test_a_direction_without_variance_is_enlarged_tenfold_at_most() -> None:
+    """The least shrinkage is 0.01, and full whitening divides by the root."""
+    rows = np.zeros((20_000, 2))
+    rows[:, 0] = np.random.default_rng(0).normal(size=len(rows))
+    assert np.abs(Whitening.fit(rows, 1.0).matrix).max() == pytest.approx(10, rel=1e-3)

@@ -34,6 +34,15 @@ def test_a_mean_has_scipys_interval_for_the_same_confidence() -> None:
     assert interval.high == pytest.approx(theirs.confidence_interval.high, abs=0.01)
 
 
+def test_few_clusters_spread_as_students_t_says() -> None:
+    """Weights are uniform on the simplex of n + 1, the last for what nobody has asked; residuals have n - 1 degrees."""
+    scores = np.array([0.2, 0.3, 0.45, 0.5, 0.7, 0.8])
+    deviations, _ = candidates(list(scores))._drawn
+    enlarged = stats.t.ppf(0.975, 5) / stats.norm.ppf(0.975)
+    spread = math.sqrt(((scores - scores.mean()) ** 2).sum() / (8 * 5))
+    assert deviations.std() == pytest.approx(enlarged * spread, rel=0.025)
+
+
 def test_a_paired_difference_forgets_what_both_share() -> None:
     rng = np.random.default_rng(4)
     hard = rng.random(50)
