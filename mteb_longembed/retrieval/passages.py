@@ -1,12 +1,14 @@
 """Choose what to show of a document: short windows, and excerpts around the best sentence."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from mteb_longembed.sentences import Span, spans_by_sentences
 
 from .analyzer import Analyzer, Language
 
-#: Longest window of a document that is shown when the document has one vector: about 128 tokens of English.
+#: Longest passage that is shown of a document with one vector or with short chunks: about 128 tokens of English.
 WINDOW_CHARS = 500
 #: What stands for text that is left out.
 CUT = "[...]"
@@ -48,3 +50,25 @@ def excerpt(passage: str, question: str, n: int, language: Language, also: Itera
     if passage[end:].strip():
         shown = f"{shown} {CUT}"
     return shown
+
+
+def best_run(similarities: np.ndarray, spans: Sequence[Span]) -> Span:
+    """Return the run of chunks with the best MaxSim, up to `WINDOW_CHARS` characters long or one chunk.
+
+    Args:
+        similarities: of each token of a query with each chunk, `[tokens, chunks]`.
+        spans: of the chunks, in their order.
+    """
+    n = min(len(spans), similarities.shape[1])
+    found = spans[0]
+    best = -np.inf
+    end = 0
+    for start in range(n):
+        end = max(end, start + 1)
+        while end < n and spans[end][1] - spans[start][0] <= WINDOW_CHARS:
+            end += 1
+        score = similarities[:, start:end].max(axis=1).mean()
+        if score > best:
+            best = score
+            found = (spans[start][0], spans[end - 1][1])
+    return found

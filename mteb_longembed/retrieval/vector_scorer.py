@@ -13,7 +13,7 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.values import Vectors
 
 from .encoding import Pass
-from .passages import short_windows
+from .passages import best_run, short_windows
 from .scorer import Documents, Span, by_sentence
 from .settings import SearchSettings
 from .storage import Reader, Writer
@@ -175,8 +175,8 @@ class VectorScorer:
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Return for each query the best passage of each of these documents.
 
-        It is the text of the best vector, or of the vector that most tokens of the query find best; for a document with
-        one vector, or one for each token, the best of its short windows, each encoded on its own.
+        It is the text of the best vector, with `query=tokens` the run of vectors with the best MaxSim; for a document
+        with one vector, or one for each token, the best of its short windows, each encoded on its own.
         """
         self._prepare()
         shown = set(chain.from_iterable(indices))
@@ -190,10 +190,12 @@ class VectorScorer:
             best = []
             for index in of_query:
                 spans = self._spans[index]
+                if self.is_late and index in vectors:
+                    best.append(best_run(rows[first:last] @ vectors[index].T, spans))
+                    continue
                 chosen = 0
                 if index in vectors:
-                    votes = (rows[first:last] @ vectors[index].T).argmax(axis=1)
-                    chosen = int(np.bincount(votes).argmax())
+                    chosen = int((rows[first:last] @ vectors[index].T).argmax())
                 elif self.encoded.is_late:
                     chosen = self._best_window(rows[first:last], index)
                 best.append(spans[min(chosen, len(spans) - 1)])

@@ -1,9 +1,10 @@
 """What is shown of a passage: the sentences that share most words with the question."""
 
+import numpy as np
 import pytest
 
 from mteb_longembed.retrieval.analyzer import Language
-from mteb_longembed.retrieval.passages import excerpt
+from mteb_longembed.retrieval.passages import WINDOW_CHARS, best_run, excerpt
 
 ENGLISH = Language.of("eng-Latn")
 
@@ -35,3 +36,19 @@ def test_a_text_without_blanks_is_cut_by_characters() -> None:
 
 def test_a_short_passage_is_shown_whole_with_blanks_for_line_breaks() -> None:
     assert excerpt("One\n\ttwo.\u2029", "one", 240, ENGLISH) == "One two."
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_run_of_chunks_with_the_best_maxsim_is_shown(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    ends = np.cumsum(draw.integers(1, 700 if seed % 2 else 120, 30))
+    spans = [(int(start), int(end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    similarities = draw.normal(size=(5, len(spans)))
+    scores = {}
+    for first in range(len(spans)):
+        for last in range(first, len(spans)):
+            span = spans[first][0], spans[last][1]
+            if first == last or span[1] - span[0] <= WINDOW_CHARS:
+                scores[span] = similarities[:, first : last + 1].max(axis=1).mean()
+    shown = best_run(similarities, spans)
+    assert scores[shown] == max(scores.values())
