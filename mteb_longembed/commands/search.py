@@ -113,8 +113,9 @@ def _searcher(args: argparse.Namespace) -> Searcher:
         _warn_of_unread_text(made, args.corpus)
         return made
 
-    key = absolute_name(name), args.language, args.passages
-    searcher, folder = kept_index(args.corpus, key, make, args.device, use_cache=args.cache)
+    key = absolute_name(name), args.language
+    options = {"passages": args.passages, "use_cache": args.cache}
+    searcher, folder = kept_index(args.corpus, key, make, args.device, **options)
     if folder is not None:
         _note(f"the index of {len(searcher):,} documents is kept in {folder}.")
     return searcher

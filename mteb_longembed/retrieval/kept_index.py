@@ -11,7 +11,6 @@ from mteb_longembed.errors import IndexFolderError
 from mteb_longembed.files import cache_folder
 
 from .searcher import Searcher, open_index
-from .storage import Reader
 
 INDEXES = "indexes"
 
@@ -22,6 +21,7 @@ def kept_index(
     make: Callable[[], Searcher],
     device: str | None = None,
     *,
+    passages: bool = True,
     use_cache: bool = True,
 ) -> tuple[Searcher, Path | None]:
     """Return a searcher of a corpus, from the cache if it is there and up to date.
@@ -31,6 +31,7 @@ def kept_index(
         key: what the index depends on beside the corpus: the name and the language.
         make: returns an empty searcher.
         device: where the model runs.
+        passages: as for `open_index`.
         use_cache: whether the index is looked for, and kept.
 
     Returns:
@@ -43,10 +44,9 @@ def kept_index(
         folder = root / INDEXES / hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         if (folder / "index.json").exists():
             try:
-                if Reader(folder).manifest.get("source") == fingerprint(corpus):
-                    return open_index(folder, device=device), folder
-                searcher = open_index(folder, device=device)
-                _update(searcher, corpus)
+                searcher = open_index(folder, device=device, passages=passages)
+                if searcher.source != fingerprint(corpus):
+                    _update(searcher, corpus)
                 return searcher, folder
             except IndexFolderError:
                 _remove(folder)  # of another version, or damaged: it is made again

@@ -81,6 +81,18 @@ def test_an_index_is_kept_until_the_corpus_changes_and_then_only_the_change_is_e
     assert capsys.readouterr().out == changed
 
 
+def test_a_kept_index_looks_for_passages_only_if_the_call_wants_them(files, folder, capsys) -> None:
+    _, corpus = files
+    write(corpus, {"long": f"{tiny.text(300, 1)}. {QUERY}. {tiny.text(300, 2)}"})
+    call = [f"{folder}+pi@1k", "--corpus", str(corpus)]
+    windows = asked(call, capsys)
+    whole = asked([*call, "--no-passages", "--no-cache"], capsys)
+    assert whole != windows
+    for _ in range(2):
+        assert asked([*call, "--no-passages"], capsys) == whole
+    assert asked(call, capsys) == windows
+
+
 def test_an_index_is_saved_to_a_folder_and_asked_by_it(files, tmp_path, capsys) -> None:
     name, corpus = files
     where = str(tmp_path / "index")
