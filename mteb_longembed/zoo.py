@@ -109,8 +109,7 @@ ZOO: dict[str, ZooEntry] = {
     "granite-r2": _entry("ibm-granite/granite-embedding-english-r2", trained_len=8192),
     "granite-small-r2": _entry("ibm-granite/granite-embedding-small-english-r2", trained_len=8192),
     "granite-multi-r2": _entry("ibm-granite/granite-embedding-311m-multilingual-r2", trained_len=8192),
-    # late interaction; the files of the first one cut documents at 300 tokens, and its authors evaluate it on all of
-    # the 8,192 tokens of its backbone
+    # late interaction; 8,192 tokens are what mteb's registry says of the first one
     "gte-moderncolbert": _entry("lightonai/GTE-ModernColBERT-v1", trained_len=8192),
     "colbertv2": _entry("colbert-ir/colbertv2.0"),
     "mxbai-colbert-17m": _entry("mixedbread-ai/mxbai-edge-colbert-v0-17m"),

@@ -340,7 +340,8 @@ def _run_all(
                     reason = f"{type(error).__name__}: {reason}"
                 leave_out(f"{candidate.id} is left out: {reason}")
             else:
-                table.update(_rows_of(done), candidate.id, len(done) + len(waiting) - 1)
+                if table.is_shown:
+                    table.update(_rows_of(done), candidate.id, len(done) + len(waiting) - 1)
             waiting.remove(candidate)
             # what was expected is an estimate, and earlier runs may have read it
             bar.update(end - bar.n)

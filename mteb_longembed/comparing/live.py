@@ -23,7 +23,8 @@ class LiveTable:
 
     def __init__(self, bar: Any, *, show: bool) -> None:
         self._bar = bar
-        self._show = show and sys.stderr is not None
+        #: Whether rows are printed.
+        self.is_shown = show and sys.stderr is not None
         self._height = 0
 
     def update(self, rows: Sequence[Row], newest: str, n_all: int) -> None:
@@ -34,8 +35,6 @@ class LiveTable:
             newest: the id of the candidate that has just run.
             n_all: how many will run.
         """
-        if not self._show:
-            return
         if not is_terminal(sys.stderr):
             (row,) = (row for row in rows if row.id == newest)
             self._bar.write(f"{len(rows)} of {n_all}: {printable(row.label)} {_score(row)}", file=sys.stderr)

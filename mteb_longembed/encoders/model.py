@@ -545,8 +545,8 @@ def of_modules(
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
     """Return a model with the same first module and another head. The given model does not change.
 
-    It has the store and the name of a model of ours, but for `vectors`. With `stock`, a model with a stock first module
-    gets stock modules alone, so that it opens without this package.
+    It has the embedding cache and the name of a model of ours, but for `vectors`. With `stock`, a model with a stock
+    first module gets stock modules alone, so that it opens without this package.
 
     Raises:
         IncompatibleError: if the model has no such head.

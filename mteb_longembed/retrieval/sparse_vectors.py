@@ -9,31 +9,18 @@ from mteb_longembed.encoders.whitening import check_finite, sampled_rows
 
 from .joining import best_vector
 from .storage import Reader, Writer
+from .vectors import ByDocument
 
 #: Scores of vectors that are in memory at a time.
 BLOCK_SCORES = 16 << 20
 
 
-class SparseVectors:
+class SparseVectors(ByDocument):
     """Sparse vectors in memory, in scipy's CSR form, float32. `append` changes the object when all rows are read."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.rows = sparse.csr_array((0, 0), dtype=np.float32)
-        #: Index of the first vector of each document, and the number of vectors.
-        self._starts = np.zeros(1, int)
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
-
-    @property
-    def n_vectors(self) -> int:
-        """The number of vectors of all documents."""
-        return int(self._starts[-1])
-
-    @property
-    def counts(self) -> np.ndarray:
-        """The number of vectors of each document, `[documents]`."""
-        return np.diff(self._starts)
 
     def append(self, documents: Iterable[sparse.csr_array]) -> None:
         """Add documents, each `[vectors, words]`.

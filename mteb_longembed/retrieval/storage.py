@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow
 from filelock import FileLock, Timeout
 
+from mteb_longembed.data.stored_texts import SCHEMA
 from mteb_longembed.errors import IndexFolderError, LongEmbedError, StorageError
 from mteb_longembed.files import read_json
 
@@ -29,7 +30,6 @@ _LOCK = "write.lock"
 _HOLDER = "writer.txt"
 #: How often a reader begins again while others replace the files that it is opening.
 _ATTEMPTS = 20
-DOCUMENTS = pyarrow.schema([("id", pyarrow.string()), ("text", pyarrow.large_string())])
 _TEXTS = pyarrow.schema([("text", pyarrow.large_string())])
 
 
@@ -140,9 +140,9 @@ class Writer:
     def documents(self, *tables: pyarrow.Table) -> None:
         """Write the table of ids and texts, given in parts. A first part that was mapped stays."""
         if self.before is not None and tables[0] is self.before.documents:
-            self._stream("documents", DOCUMENTS, tables[1:], self.before)
+            self._stream("documents", SCHEMA, tables[1:], self.before)
         else:
-            self._stream("documents", DOCUMENTS, tables)
+            self._stream("documents", SCHEMA, tables)
 
     def texts(self, name: str, texts: Sequence[str]) -> None:
         """Write a list of texts."""

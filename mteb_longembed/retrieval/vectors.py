@@ -16,20 +16,12 @@ from .storage import Reader, Writer
 BLOCK_BYTES = 64 << 20
 
 
-class CorpusVectors:
-    """Vectors on disk in fp32, of which one block at a time is in memory.
-
-    The vectors of a saved index are mapped from its file; new ones go to a temporary file, which disappears with the
-    object. Both are read by position, so threads and forked processes may read at the same time. `append` changes the
-    object when all of its rows are written.
-    """
+class ByDocument:
+    """Consecutive vectors, one or several for each document."""
 
     def __init__(self) -> None:
-        self._saved = np.zeros((0, 0), np.float32)
-        self._file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this object
         #: Index of the first vector of each document, and the number of vectors.
         self._starts = np.zeros(1, int)
-        self._width = 0
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -43,6 +35,21 @@ class CorpusVectors:
     def counts(self) -> np.ndarray:
         """The number of vectors of each document, `[documents]`."""
         return np.diff(self._starts)
+
+
+class CorpusVectors(ByDocument):
+    """Vectors on disk in fp32, of which one block at a time is in memory.
+
+    The vectors of a saved index are mapped from its file; new ones go to a temporary file, which disappears with the
+    object. Both are read by position, so threads and forked processes may read at the same time. `append` changes the
+    object when all of its rows are written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._saved = np.zeros((0, 0), np.float32)
+        self._file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this object
+        self._width = 0
 
     @property
     def width(self) -> int:
