@@ -23,7 +23,7 @@ from mteb_longembed.base_names import full_base
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, algorithm_of
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError, UnknownNameError
 from mteb_longembed.hub import find, translate_hub_errors
-from mteb_longembed.names import SEARCH_SETTINGS, name_of, split_name, split_settings
+from mteb_longembed.names import PRESETS, SEARCH_SETTINGS, name_of, split_name, split_settings
 from mteb_longembed.values import Tokens, Vectors, read, read_fields
 from mteb_longembed.zoo import ZooEntry, entry_of, holds_model, is_folder
 
@@ -129,7 +129,7 @@ class ModelSpec:
     def parse(cls, text: str, without: Iterable[str] = (), **general: Any) -> Self:
         """Read the name of a model. A folder that holds a model is a base, whatever signs are in its name.
 
-        Settings of search are none of a model: `retrieval.settings.read_name` reads these and leaves them out here.
+        Settings of search are none of a model: `retrieval.naming.read_name` reads these and leaves them out here.
         `general` are settings beside the name, which win over those in it if they are not None.
 
         People may write a colon before the parameters. A canonical name has a comma there, for Windows' folders.
@@ -145,6 +145,8 @@ class ModelSpec:
         for key in without:
             del params[key]
         written = {key: params.pop(key) for key in OF_EVERY_NAME if key in params}
+        if strategy not in STRATEGIES:
+            raise UnknownNameError("strategy", strategy, [*STRATEGIES, *PRESETS])
         return cls(base, strategy, cast("Any", target), params=params, **{**written, **general})
 
     def name(self, settings: Settings = MappingProxyType({})) -> str:

@@ -245,3 +245,8 @@ def test_a_strategy_of_somebody_else_has_its_code_in_the_experiment(folders, mon
     assert open_checkpoint(ModelSpec(str(folders["bert"]), "pi", 64)).experiment["algorithm"] == ALGORITHM
     one, other = algorithm("p // 2"), algorithm("p // 4")
     assert one != other and one.startswith(f"{ALGORITHM}.") and other.startswith(f"{ALGORITHM}.")
+
+
+def test_a_misspelt_preset_gets_the_nearest_one() -> None:
+    with pytest.raises(UnknownNameError, match="unknown strategy 'hybird': did you mean 'hybrid'"):
+        ModelSpec.parse("mini-ape+hybird")
