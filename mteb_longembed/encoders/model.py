@@ -471,6 +471,18 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     has_several_vectors = True
     output = "token_embeddings"
 
+    def collect(self, features: Features, place: torch.device) -> list[Tensor]:
+        """Return the vectors of each document of a batch, on a device.
+
+        They are `[n, d]`; windows that nothing joined are `[windows, size, d]`, with zeros where a token does not
+        count.
+        """
+        batch = features.get(BATCH)
+        if batch is None or batch.texts is None:
+            return super().collect(features, place)
+        rows = features[self.output] * features["attention_mask"][:, :, None]
+        return list(rows.to(place).split(batch.texts.bincount().tolist()))
+
 
 class LongSparseEncoder(LongModelMixin, SparseEncoder):
     """A `SparseEncoder` whose module for documents is a `LongTransformer`.

@@ -28,6 +28,7 @@ from mteb_longembed.encoders.model import (
 from mteb_longembed.encoders.tokens import document_prompt, sample_texts
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
+from mteb_longembed.encoders.whole import JoinWindows
 from mteb_longembed.errors import InputError
 from mteb_longembed.values import Vectors
 
@@ -36,7 +37,7 @@ from .encoder import check_as_described, show_bars
 from .scorer import Documents
 from .sparse_vectors import SparseVectors
 from .storage import Reader, Writer
-from .vectors import CorpusVectors
+from .vectors import CorpusVectors, WindowTokens
 
 #: Maximum bytes of vectors that one call of an encoder returns.
 CALL_BYTES = 1 << 30
@@ -53,13 +54,13 @@ class Representation:
         rule: of corpus weights.
         step: content tokens for each vector, or `window`; None for one vector a text.
         late: whether it pools for late interaction: a query has a vector for each token.
-        is_sparse: whether the vectors are sparse.
+        kind: what the model's base gives for a text.
     """
 
     def __init__(
-        self, rule: Rule | None, step: Vectors | None, late: bool = False, is_sparse: bool = False
+        self, rule: Rule | None, step: Vectors | None, late: bool = False, kind: Kind = "dense"
     ) -> None:
-        self.is_sparse = is_sparse
+        self.kind = kind
         self.rule = rule
         self.step = step
         self.late = late
@@ -67,7 +68,11 @@ class Representation:
 
     def forget(self) -> None:
         """Forget all vectors."""
-        self.vectors: Any = SparseVectors() if self.is_sparse else CorpusVectors()
+        self.vectors: Any = CorpusVectors()
+        if self.kind == "sparse":
+            self.vectors = SparseVectors()
+        elif self.kind == "late-interaction" and self.step is not None:
+            self.vectors = WindowTokens()
         self.known: dict[tuple[PromptType, str], Any] = {}
         self.model: LongModel | None = None
 
@@ -150,7 +155,7 @@ class Pass:
                 return one
         if rule is not None:
             check_averages("weights", "the model", self.model.head.mode)
-        made = Representation(*wanted, is_sparse=self.kind == "sparse")
+        made = Representation(*wanted, kind=self.kind)
         self.representations.append(made)
         # one vector per text first: its call also returns the vectors of the others
         self.representations.sort(key=lambda one: one.step is not None)
@@ -325,7 +330,10 @@ def raw(model: LongModel, one: Representation, counts: TokenCounts | None = None
         made.has_several_vectors = one.step is not None
         return made
     if model.kind == "late-interaction":
-        return model
+        if one.step is None:
+            return model
+        parts = [part for part in model if not isinstance(part, JoinWindows)]
+        return of_modules(parts, settings_of(model), str(model.device), "late-interaction")
     head = model.head.unscaled()
     if one.rule is not None and counts is not None:
         head = head.weighted(TokenWeights.of_corpus(counts, one.rule, model.tokenizer))
@@ -343,7 +351,7 @@ def encode(
     first = models[0]
     options = documents.options
     prompt = _prompt(first, kind, documents)
-    if first.kind == "late-interaction":
+    if first.kind == "late-interaction" and kind == PromptType.query:
         # queries may be read in a way that our engine does not know
         arguments = {"show_progress_bar": show_bars(), "batch_size": 32, **options, "task": kind.value}
         return [cast("Any", first).encode(list(texts), prompt=prompt, **arguments)] * len(models)

@@ -207,7 +207,9 @@ class VectorScorer:
         text = self.encoded.documents.texts[index]
         parts = [text[start:end] for start, end in self._spans[index]]
         arrays = self.encoded.document_arrays(self.representation, parts)
-        return int(np.argmax([(query @ self._mapped(rows).T).max(axis=1).mean() for rows in arrays]))
+        # rows of zeros fill up windows
+        tokens = [self._mapped(rows[rows.any(axis=-1)]) for rows in arrays]
+        return int(np.argmax([(query @ rows.T).max(axis=1).mean() for rows in tokens]))
 
     def _divided(self, text: str) -> list[Span]:
         """Return the passages that may be shown, in the order of their vectors."""
