@@ -12,6 +12,7 @@ from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.values import Vectors
 
+from .chunks import Chunk
 from .encoding import Pass
 from .passages import best_run, short_windows
 from .scorer import Documents, Span, by_sentence
@@ -215,7 +216,7 @@ class VectorScorer:
         """Return the passages that may be shown, in the order of their vectors."""
         encoded = self.encoded
         if encoded.cut is not None:
-            return [chunk.span for chunk in encoded.cut(text)]
+            return [self._read_of(chunk, text) for chunk in encoded.cut(text)]
         spans = [(0, len(text))]
         if encoded.is_late:
             return short_windows(text) or spans
@@ -224,6 +225,16 @@ class VectorScorer:
         if self.has_several_vectors or not self.finds_windows:
             return spans
         return short_windows(text[: spans[0][1]]) or spans
+
+    def _read_of(self, chunk: Chunk, text: str) -> Span:
+        """Return the part of a chunk that the model reads; all of it where the chunk has a text of its own."""
+        start, end = chunk.span
+        if not self.encoded.is_ours or chunk.text != text[start:end]:
+            return chunk.span
+        [(_, n_read)] = passages_of(self.encoded.model_of(self.representation), chunk.text)
+        if not chunk.text[n_read:].strip():
+            return chunk.span
+        return start, start + n_read
 
     def _passage_vectors(self, shown: set[int]) -> dict[int, np.ndarray]:
         """Return the vectors of the passages of documents that have several, as they are compared, `[passages, d]`."""
