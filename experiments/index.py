@@ -10,7 +10,6 @@ faiss-cpu.
 """
 
 import argparse
-import json
 import os
 import resource
 import statistics
