@@ -235,24 +235,33 @@ def test_what_adapt_makes_and_saves_searches_as_the_name_does(folder, tail, rule
     assert scores[1] == pytest.approx(scores[0], abs=1e-4)
 
 
-@pytest.mark.parametrize("size", [3, 4])
-def test_each_token_of_a_query_finds_its_best_chunk(folder, size) -> None:
-    """A chunk is the mean of token embeddings of length 1, without special tokens."""
-    model = longembed.load(f"{folder}+pi@128", device="cpu")
+@pytest.mark.parametrize(("size", "dtype"), [(3, "fp32"), (4, "fp32"), (4, "bf16")])
+def test_each_token_of_a_query_finds_its_best_chunk(folder, size, dtype) -> None:
+    """A chunk is the mean of token embeddings of length 1, without special tokens; of a text without others, of all."""
+    name = f"{folder}+pi@128:dtype={dtype}"
+    model = longembed.load(name, device="cpu")
 
     def tokens(kind: str, texts: list[str]) -> list[np.ndarray]:
-        rows = model.encode(texts, prompt_name=kind, output_value="token_embeddings")
-        return [unit(np.asarray(row)[3:-1]) for row in rows]  # behind [CLS] and the prompt's two tokens
+        found = []
+        for text in texts:  # one by one, so without padding
+            row = np.asarray(model.encode([text], prompt_name=kind, output_value="token_embeddings")[0])
+            own = row[3:-1]  # behind [CLS] and the prompt's two tokens
+            found.append(unit(own if len(own) else row))
+        return found
 
-    documents = list(corpus(0)["text"])
+    documents = [*corpus(0)["text"], "", tiny.WORDS[5]]
+    queries = [*QUERIES["text"], tiny.WORDS[7]]
     want = []
-    for query in tokens("query", QUERIES["text"]):
+    for query in tokens("query", queries):
         of_documents = []
-        for rows in tokens("document", documents):
-            starts = range(0, len(rows), size)
-            chunks = unit(np.stack([rows[start : start + size].mean(axis=0) for start in starts]))
+        for text, rows in zip(documents, tokens("document", documents), strict=True):
+            step = size if text else len(rows)
+            starts = range(0, len(rows), step)
+            chunks = unit(np.stack([rows[start : start + step].mean(axis=0) for start in starts]))
             of_documents.append(np.mean([max(chunks @ token) for token in query]))
         want.append(of_documents)
-    late = longembed.search(f"{folder}+pi@128:query=tokens,vectors={size}", device="cpu").protocol
-    late.index(corpus(0), **WHERE)
-    assert late.scorer.scores(QUERIES["text"]) == pytest.approx(np.array(want), abs=1e-5)
+    late = longembed.search(f"{name},query=tokens,vectors={size}", device="cpu").protocol
+    rows = {"id": list(map(str, range(len(documents)))), "title": [""] * len(documents), "text": documents}
+    late.index(Dataset.from_dict(rows), **WHERE)
+    tolerance = 1e-5 if dtype == "fp32" else 1e-2
+    assert late.scorer.scores(queries) == pytest.approx(np.array(want), abs=tolerance)
