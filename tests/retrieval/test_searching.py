@@ -11,10 +11,12 @@ from datasets import Dataset
 from mteb.models.models_protocols import SearchProtocol
 
 import mteb_longembed as longembed
+from mteb_longembed.data.stored_texts import stored_texts
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.retrieval import mteb_search
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
@@ -197,6 +199,16 @@ def test_one_document_is_searched_without_a_map(folder, caplog) -> None:
     with caplog.at_level("WARNING"):
         assert [hit.id for hit in searcher.search("one")] == ["a"]
     assert "whitening needs two different vectors, got 1: it changes nothing" in caplog.text
+
+
+def test_texts_without_titles_are_read_where_they_are(monkeypatch) -> None:
+    written: list[object] = []
+    monkeypatch.setattr(mteb_search, "stored_texts", lambda rows: written.append(rows) or stored_texts(rows))
+    titled = corpus(0)
+    metadata = WHERE["task_metadata"]
+    bare = mteb_search.documents_of(titled.remove_columns("title"), metadata, "default")
+    assert not written and list(bare.texts) == titled["text"][:]
+    assert list(mteb_search.documents_of(titled, metadata, "default").texts) == list(bare.texts) and written
 
 
 # ---- queries by sentence -----------------------------------------------------------------------------------
