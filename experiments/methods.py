@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.measuring import write_part
 from mteb_longembed import compare
-from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.summary import resamples_of
 from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
 
