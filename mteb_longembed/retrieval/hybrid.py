@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_ndtr
 
+from .pass_scorer import PassScorer
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Span
 from .settings import LEXICAL_WEIGHT
-from .sparse_scorer import SparseScorer
 from .storage import Reader, Writer
 from .temperature import LEAST
-from .vector_scorer import VectorScorer
 
 
 class Hybrid:
@@ -35,7 +34,7 @@ class Hybrid:
 
     def __init__(
         self,
-        vectors: Sequence[VectorScorer | SparseScorer],
+        vectors: Sequence[PassScorer],
         lexical: PassageBM25,
         lexical_weight: float = LEXICAL_WEIGHT,
     ) -> None:

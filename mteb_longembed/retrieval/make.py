@@ -27,6 +27,7 @@ from .expansion import QueryExpansion
 from .hybrid import Hybrid
 from .mteb_search import ForeignSearch, MTEBSearch
 from .naming import read_name, typed_name
+from .pass_scorer import PassScorer
 from .passage_bm25 import VERSION, PassageBM25
 from .scorer import Scorer, full_name, full_revision
 from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
@@ -80,7 +81,7 @@ def scorer_of(model: Any) -> Scorer:
 
 def encoder_in(model: Any) -> Any:
     """Return the encoder inside mteb's object for a name; the object itself if there is none."""
-    if isinstance(model, MTEBSearch) and isinstance(model.scorer, (VectorScorer, SparseScorer)):
+    if isinstance(model, MTEBSearch) and isinstance(model.scorer, PassScorer):
         return model.scorer.encoded.load()
     return model
 
@@ -124,7 +125,7 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.load())))
-    scorer: VectorScorer | SparseScorer
+    scorer: PassScorer
     if encoded.kind == "sparse":
         scorer = SparseScorer(encoded, vectors, settings)
     else:

@@ -6,19 +6,18 @@ from itertools import chain
 import numpy as np
 from scipy import sparse
 
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
 from .encoding import Pass
+from .pass_scorer import PassScorer
 from .passages import short_windows
-from .scorer import Documents, Span
+from .scorer import Span
 from .settings import SearchSettings
-from .sparse_vectors import SparseVectors
-from .storage import Reader, Writer
-from .temperature import N_VECTORS, Temperature, pseudo_queries, spread
+from .temperature import N_VECTORS, spread
 
 
-class SparseScorer:
+class SparseScorer(PassScorer):
     """Score documents by the product of sparse vectors. Of several vectors of a document the best one counts.
 
     Source: SPLADE (Formal et al. 2021, arXiv:2107.05720); the best passage of a document (Dai and Callan 2019,
@@ -33,55 +32,20 @@ class SparseScorer:
         IncompatibleError: if the model compares vectors by another measure than the dot product.
     """
 
-    #: Whether a query has several vectors.
-    is_late = False
-
     def __init__(self, encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> None:
         if encoded.similarity != "dot":
             raise IncompatibleError(
                 f"a search with sparse vectors compares them by dot product, got {encoded.similarity} with "
                 f"{encoded.meta.name}: leave out fusion and vectors."
             )
-        self.encoded = encoded
-        self.meta = encoded.meta
-        self.settings = settings
-        self.representation = encoded.represent(None, vectors)
-        self._temperature = Temperature(settings.temperature)
+        super().__init__(encoded, encoded.represent(None, vectors), settings)
 
-    @property
-    def _vectors(self) -> SparseVectors:
-        found: SparseVectors = self.representation.vectors
-        if not len(found):
-            raise InputError("search needs an indexed corpus: call fit with documents first.")
+    def _scores(self, queries: Sequence[str]) -> np.ndarray:
+        found: np.ndarray = self._vectors.scores(self._query_vectors(queries))
         return found
 
-    def fit(self, documents: Documents) -> None:
-        """Encode documents, unless the pass knows them."""
-        if documents is not self.encoded.documents:
-            self._temperature = Temperature(self.settings.temperature)
-        self.encoded.fit(documents)
-
-    def add(self, documents: Documents) -> None:
-        """Encode the documents after the old ones."""
-        self.encoded.add(documents)
-
-    def keep(self, documents: Documents, kept: np.ndarray) -> None:
-        """Keep the vectors of some of the old documents, bool `[old documents]`."""
-        self.encoded.keep(documents, kept)
-
-    def scores(self, queries: Sequence[str]) -> np.ndarray:
-        """Return the score of each document for each query, float32 `[queries, documents]`."""
-        if not len(queries):
-            return np.zeros((0, len(self._vectors)), np.float32)
-        return self._vectors.scores(self._query_vectors(queries))
-
-    @property
-    def temperature(self) -> float:
-        """The temperature of the scores."""
-        return self._temperature.at(len(self._vectors), self._spread)
-
-    def _spread(self) -> float:
-        rows = self._query_vectors(pseudo_queries(self.encoded.documents.texts))
+    def _spread(self, queries: Sequence[str]) -> float:
+        rows = self._query_vectors(queries)
         return spread((rows @ self._vectors.sample(N_VECTORS).T).toarray())
 
     def _query_vectors(self, queries: Sequence[str]) -> sparse.csr_array:
@@ -105,15 +69,3 @@ class SparseScorer:
                 best.append(spans[index][int(np.argmax(scores))])
             found.append(best)
         return found
-
-    def save(self, writer: Writer, name: str = "scorer") -> None:
-        """Write the vectors of the pass, and the temperature of a fusion."""
-        self.encoded.save(writer)
-        if self.settings.fusion is not None:
-            writer.settings[f"{name}-temperature"] = [self.temperature, self._temperature.n_documents]
-
-    def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:
-        """Take over the vectors of a saved index."""
-        self.encoded.restore(reader, documents)
-        if self.settings.temperature is None and f"{name}-temperature" in reader.settings:
-            self._temperature = Temperature(*reader.settings[f"{name}-temperature"])

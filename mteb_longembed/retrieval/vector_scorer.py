@@ -9,20 +9,21 @@ from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.spans import tokens_read, vector_tokens
 from mteb_longembed.encoders.tokens import document_prompt
 from mteb_longembed.encoders.whitening import Whitening, unit
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
 from .chunks import Chunk
 from .encoding import Pass
+from .pass_scorer import PassScorer
 from .passages import best_run, short_windows
 from .scorer import Documents, Span, by_sentence
 from .settings import SearchSettings
 from .storage import Reader, Writer
-from .temperature import N_VECTORS, Temperature, pseudo_queries, spread
+from .temperature import N_VECTORS, spread
 from .vectors import document_scores
 
 
-class VectorScorer:
+class VectorScorer(PassScorer):
     """Score documents by the vectors of a pass: the best one gives the score of a document, or all do.
 
     With `query=tokens` a query has a vector for each token, and its score is the mean over tokens of the best cosine
@@ -47,13 +48,9 @@ class VectorScorer:
                 "a search needs vectors that are compared by cosine or dot product, got "
                 f"{encoded.similarity}: leave out fusion, weights, whiten and score."
             )
-        self.encoded = encoded
-        self.settings = settings
-        self.meta = encoded.meta
-        #: Whether a query has several vectors.
         self.is_late = settings.query == "tokens" or encoded.is_late
         pools_late = self.is_late and not encoded.is_late
-        self.representation = encoded.represent(settings.weights, vectors, late=pools_late)
+        super().__init__(encoded, encoded.represent(settings.weights, vectors, late=pools_late), settings)
         #: The representation whose vectors the whitening is fitted on.
         self._fitted_on = self.representation
         #: Whether vectors are compared by the cosine.
@@ -68,32 +65,22 @@ class VectorScorer:
         )
         #: Whether `passages` looks for the best window of a document that has one vector.
         self.finds_windows = True
-        self._forget()
 
     def _forget(self) -> None:
-        self._vectors = self.representation.vectors
+        super()._forget()
         self._map: Whitening | None = None
         #: The length of each vector as it is compared; empty where all are 1.
         self._lengths = np.zeros(0, np.float32)
         #: The number of vectors of each document that is measured.
         self._counts = np.zeros(0, int)
         self._n_measured = 0
-        self._temperature = Temperature(self.settings.temperature)
         self._spans: dict[int, list[Span]] = {}
-
-    def fit(self, documents: Documents) -> None:
-        """Encode documents, unless the pass knows them."""
-        self.encoded.fit(documents)
-
-    def add(self, documents: Documents) -> None:
-        """Encode the documents after the old ones. Weights and whitening stay. A call that fails changes nothing."""
-        self.encoded.add(documents)
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the old documents, bool `[old documents]`. Weights and whitening stay."""
         self._prepare()
         counts = self._counts
-        self.encoded.keep(documents, kept)
+        super().keep(documents, kept)
         if len(self._lengths):
             self._lengths = self._lengths[np.repeat(kept, counts)]
             self._counts = counts[kept]
@@ -102,16 +89,12 @@ class VectorScorer:
 
     # ---- scores ------------------------------------------------------------------------------------------
 
-    def scores(self, queries: Sequence[str]) -> np.ndarray:
-        """Return the score of each document for each query, float32 `[queries, documents]`."""
-        self._prepare()
-        if not len(queries):
-            return np.zeros((0, len(self._vectors)), np.float32)
-        if self.settings.query == "sentences":
-            return by_sentence(self._scores, queries)
-        return self._scores(queries)
-
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
+        if self.settings.query == "sentences":
+            return by_sentence(self._scores_of, queries)
+        return self._scores_of(queries)
+
+    def _scores_of(self, queries: Sequence[str]) -> np.ndarray:
         rows, counts = self._query_vectors(queries)
         temperature = None
         if self.settings.score == "softmax" and self.has_several_vectors:
@@ -126,22 +109,13 @@ class VectorScorer:
             rows = rows @ (self._map(np.eye(rows.shape[1], dtype=np.float32)) - shift).T
         return document_scores(self._vectors, rows, temperature, offsets, self._lengths, counts)
 
-    @property
-    def temperature(self) -> float:
-        """The temperature of the scores, which the mean over sentences has too."""
-        self._prepare()
-        return self._temperature.at(len(self._vectors), self._spread)
-
-    def _spread(self) -> float:
-        rows, _ = self._query_vectors(pseudo_queries(self.encoded.documents.texts))
+    def _spread(self, queries: Sequence[str]) -> float:
+        rows, _ = self._query_vectors(queries)
         return spread(rows @ self._mapped(self._vectors.sample(N_VECTORS)).T)
 
     def _prepare(self) -> None:
         """Fit the whitening, if there is none yet, and measure the vectors that are new."""
-        if self._vectors is not self.representation.vectors:
-            self._forget()
-        if not len(self._vectors):
-            raise InputError("search needs an indexed corpus: call fit with documents first.")
+        super()._prepare()
         if self.settings.whiten is not None and self._map is None:
             self._map = Whitening.fit(self._fitted_on.vectors.sample(), self.settings.whiten)
         if self._scales and self._n_measured < len(self._vectors):
@@ -257,18 +231,18 @@ class VectorScorer:
 
     def save(self, writer: Writer, name: str = "scorer") -> None:
         """Write the vectors of the pass, and what was fitted on them."""
-        self._prepare()
-        self.encoded.save(writer)
+        super().save(writer, name)
         writer.array(f"{name}.lengths", self._lengths)
         if self._map is not None:
             writer.arrays(f"{name}-whitening", {"mean": self._map.mean, "matrix": self._map.matrix})
-        if self.settings.score is not None or (self.settings.fusion is not None and not self.is_late):
-            writer.settings[f"{name}-temperature"] = [self.temperature, self._temperature.n_documents]
+
+    @property
+    def _needs_temperature(self) -> bool:
+        return self.settings.score is not None or super()._needs_temperature
 
     def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:
-        """Take over the vectors of a saved index."""
-        self.encoded.restore(reader, documents)
-        self._forget()
+        """Take over the vectors of a saved index, and what was fitted on them."""
+        super().restore(reader, documents, name)
         lengths = reader.find(f"{name}.lengths")
         if lengths is not None and len(lengths):
             self._lengths = lengths
@@ -277,8 +251,6 @@ class VectorScorer:
         whitening = reader.arrays(f"{name}-whitening")
         if whitening:
             self._map = Whitening(**whitening)
-        if self.settings.temperature is None and f"{name}-temperature" in reader.settings:
-            self._temperature = Temperature(*reader.settings[f"{name}-temperature"])
 
 
 def passages_of(model: LongModelMixin, text: str) -> list[Span]:

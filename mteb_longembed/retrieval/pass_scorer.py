@@ -1,0 +1,116 @@
+"""What scorers over the vectors of a pass share: reading documents, and the temperature of their scores."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mteb_longembed.errors import InputError
+
+from .encoding import Pass
+from .representation import Representation
+from .scorer import Documents, Span
+from .settings import SearchSettings
+from .storage import Reader, Writer
+from .temperature import Temperature, pseudo_queries
+
+
+class PassScorer(ABC):
+    """A scorer over one representation of the documents of a pass.
+
+    Args:
+        encoded: the pass.
+        representation: of its documents.
+        settings: of the search.
+    """
+
+    #: Whether a query has several vectors.
+    is_late = False
+
+    def __init__(self, encoded: Pass, representation: Representation, settings: SearchSettings) -> None:
+        self.encoded = encoded
+        self.representation = representation
+        self.settings = settings
+        self.meta = encoded.meta
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was fitted on the vectors."""
+        self._vectors: Any = self.representation.vectors
+        self._temperature = Temperature(self.settings.temperature)
+
+    def _prepare(self) -> None:
+        """Forget what was fitted on vectors that the pass has replaced.
+
+        Raises:
+            InputError: if there are no vectors.
+        """
+        if self._vectors is not self.representation.vectors:
+            self._forget()
+        if not len(self._vectors):
+            raise InputError("search needs an indexed corpus: call fit with documents first.")
+
+    # ---- documents ---------------------------------------------------------------------------------------
+
+    def fit(self, documents: Documents) -> None:
+        """Encode documents, unless the pass knows them."""
+        self.encoded.fit(documents)
+
+    def add(self, documents: Documents) -> None:
+        """Encode the documents after the old ones. What was fitted stays. A call that fails changes nothing."""
+        self.encoded.add(documents)
+
+    def keep(self, documents: Documents, kept: np.ndarray) -> None:
+        """Keep the vectors of some of the old documents, bool `[old documents]`. What was fitted stays."""
+        self.encoded.keep(documents, kept)
+
+    # ---- scores ------------------------------------------------------------------------------------------
+
+    def scores(self, queries: Sequence[str]) -> np.ndarray:
+        """Return the score of each document for each query, float32 `[queries, documents]`."""
+        self._prepare()
+        if not len(queries):
+            return np.zeros((0, len(self._vectors)), np.float32)
+        return self._scores(queries)
+
+    @abstractmethod
+    def _scores(self, queries: Sequence[str]) -> np.ndarray:
+        """Return the scores of at least one query."""
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of the scores, which divides them in a fusion."""
+        self._prepare()
+        return self._temperature.at(
+            len(self._vectors), lambda: self._spread(pseudo_queries(self.encoded.documents.texts))
+        )
+
+    @abstractmethod
+    def _spread(self, queries: Sequence[str]) -> float:
+        """Return the spread of the scores of pseudo-queries."""
+
+    @abstractmethod
+    def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
+        """Return for each query the best passage of each of these documents."""
+
+    # ---- saving ------------------------------------------------------------------------------------------
+
+    def save(self, writer: Writer, name: str = "scorer") -> None:
+        """Write the vectors of the pass, and what was fitted on them."""
+        self._prepare()
+        self.encoded.save(writer)
+        if self._needs_temperature:
+            writer.settings[f"{name}-temperature"] = [self.temperature, self._temperature.n_documents]
+
+    @property
+    def _needs_temperature(self) -> bool:
+        """Whether scores are divided by the temperature."""
+        return self.settings.fusion is not None and not self.is_late
+
+    def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:
+        """Take over the vectors of a saved index, and what was fitted on them."""
+        self.encoded.restore(reader, documents)
+        self._forget()
+        if self.settings.temperature is None and f"{name}-temperature" in reader.settings:
+            self._temperature = Temperature(*reader.settings[f"{name}-temperature"])
