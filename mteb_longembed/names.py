@@ -2,13 +2,16 @@
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.values import spell
 from mteb_longembed.zoo import ZOO, holds_model, is_folder
 
+#: Values by the names of their settings: text as it stands in a name, or typed values.
+Settings = Mapping[str, Any]
 #: A name with a strategy. A key has no slash, as a folder's name may have, and no digit at its start, as `1e+5` has.
 _EXTENDED = re.compile(
     r"(?P<base>.+)\+(?P<strategy>([^0-9+@:,/\\][^+@:,/\\]*)?)(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?",
@@ -45,6 +48,38 @@ _BM25 = re.compile(
 )
 #: The model of its neighbours, to the next setting of BM25's or the end.
 _EXPAND = re.compile(rf"(?:^|,)expand=(?P<name>.+?)(?=,(?:{'|'.join(BM25_SETTINGS)})=|$)")
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """The name of a model or of a search with it, parsed once. Values stay text."""
+
+    text: str  #: the whole name
+    base: str  #: as it is written
+    strategy: str | None = None  #: the key behind the last `+`, None if there is none
+    target: str | None = None  #: behind the `@`
+    settings: Settings = field(default_factory=dict)  #: of the strategy, of the model, and of a search
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a name. A folder that holds a model is a base, whatever signs are in its name.
+
+        People may write a colon before the settings. A canonical name has a comma there, for Windows' folders.
+
+        Raises:
+            InputError: if a setting is not `key=value`, or is given twice.
+
+        >>> ModelName.parse("e5-base+ntk@4k:sigma=4")
+        ModelName(text='e5-base+ntk@4k:sigma=4', base='e5-base', strategy='ntk', target='4k', settings={'sigma': '4'})
+        """
+        if holds_model(text):
+            return cls(text, text)
+        base, strategy, target, settings = split_name(text)
+        return cls(text, base, strategy, target, split_settings(text, settings))
+
+    def without(self, keys: Container[str]) -> Self:
+        """Return the name without the settings of these keys."""
+        return replace(self, settings={key: self.settings[key] for key in self.settings if key not in keys})
 
 
 def is_extended_name(text: str) -> bool:
@@ -119,7 +154,7 @@ def with_preset(text: str) -> str:
     return text
 
 
-def name_of(base: str, experiment: Mapping[str, object] | None) -> str:
+def name_of(base: str, experiment: Settings | None) -> str:
     """Build the name of a model from its base's name and from mteb's experiment (`experiment_kwargs`).
 
     All that is in an experiment is in the name, but for the version of our algorithms.
@@ -138,7 +173,7 @@ def name_of(base: str, experiment: Mapping[str, object] | None) -> str:
     return name + "".join(f",{key}={spell(settings[key])}" for key in sorted(settings))
 
 
-def revision_of(revision: str | None, experiment: Mapping[str, object] | None) -> str:
+def revision_of(revision: str | None, experiment: Settings | None) -> str:
     """Return what tells results of a name apart: the base's revision, and the version of the algorithms.
 
     >>> revision_of("1c644c92", {"strategy": "ntk", "algorithm": "le3"})

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import mteb_longembed as longembed
 from mteb_longembed.data.check import read_queries
-from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
-from mteb_longembed.encoders.load import load_checkpoint
+from mteb_longembed.encoders.build import load_checkpoint
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from tests import tiny

@@ -11,9 +11,10 @@ from typing import Any, Literal, cast
 import mteb
 from mteb.models import ModelMeta
 
-from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, open_checkpoint
+from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
+from mteb_longembed.encoders.positions import ABSOLUTE, positions_of
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
-from mteb_longembed.encoders.swap import ABSOLUTE, positions_of
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import PRESETS, is_bm25_name, is_extended_name, with_preset

@@ -21,7 +21,8 @@ from mteb_longembed.base_names import full_base
 from mteb_longembed.data.sources import Data
 from mteb_longembed.data.task import OwnData, is_known_task
 from mteb_longembed.encoders.batching import shared_bar
-from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.resampling import N_RESAMPLES, SEED

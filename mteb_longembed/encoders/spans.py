@@ -1,7 +1,6 @@
 """Late chunking for users' own indexes: one vector for each span of characters."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -104,8 +103,7 @@ def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
             groups = list(groups[0].split(1))
         bounds = model.backbone.features_of([row], prompt)[BOUNDS]
         if vectors == "window":
-            cut: Any = windows_of(bounds, model.backbone.strategy)
-            groups = list(cut.windows)
+            groups = list(windows_of(bounds, model.backbone.strategy).tokens)
         elif vectors is not None:
             groups = spans_of_tokens(bounds[0], vectors)
         yield groups
@@ -120,8 +118,7 @@ def run_lengths(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) 
             lengths.append(len(row))
             continue
         bounds = model.backbone.features_of([row], prompt)[BOUNDS]
-        cut: Any = windows_of(bounds, strategy)
-        lengths += (cut.windows >= 0).sum(1).tolist()
+        lengths += windows_of(bounds, strategy).sizes.tolist()
     return np.array(lengths)
 
 

@@ -4,7 +4,6 @@ Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2 and appendix B.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +20,11 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization, remove_parametrizations
 from transformers import TrainerCallback
 
+from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.files import Json
 
-from .model import OFFSET, LongTransformer
+from .backbone import OFFSET, LongTransformer
 
 
 class KeptRows(nn.Module):
@@ -49,15 +50,15 @@ class MovingCollator(SentenceTransformerDataCollator):
 
     highest_offset: int = 0
 
-    def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
-        batch: dict[str, Any] = super().__call__(features)
+    def __call__(self, features: list[Json]) -> Json:
+        batch: Json = super().__call__(features)
         for column in features[0]:
             if column == "positive" or column.startswith("negative"):
                 batch[f"{column}_{OFFSET}"] = torch.randint(self.highest_offset + 1, (len(features),))
         return batch
 
 
-def rows_of_base(strategy: Any) -> Tensor:
+def rows_of_base(strategy: Strategy) -> Tensor:
     """Return `[Lt]` bool: the long rows taken from the base, the first one that equals each of the base's rows.
 
     These are the places `i*s` under `pi`, and the first `Lo` under `rp`. The extension added all others.
@@ -92,7 +93,7 @@ def tune(
         InputError: if the model is not extended, or the data lack a column.
         IncompatibleError: if its strategy or its positions have no added rows.
     """
-    first: Any = model[0]
+    first = model[0]
     if not isinstance(first, LongTransformer):
         raise InputError(
             "tuning needs an extended model, such as extend(base, 'pi', 4096) returns, got a plain one."

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.batching import Engine
-from mteb_longembed.encoders.checkpoint import Kind
+from mteb_longembed.encoders.kinds import Kind
 from mteb_longembed.encoders.model import (
     LongModel,
     LongModelMixin,

@@ -12,8 +12,9 @@ from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.models_protocols import MTEBModels
 
-from mteb_longembed.encoders.checkpoint import Base, Checkpoint, open_checkpoint
-from mteb_longembed.encoders.load import load_checkpoint
+from mteb_longembed.encoders.base import Base
+from mteb_longembed.encoders.build import load_checkpoint
+from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers, silence

@@ -17,7 +17,8 @@ def recommended(name: str) -> str:
     is_bare = holds_model(name) or (split_name(name)[1] is None and not is_bm25_name(name))
     if not is_bare or (entry is not None and entry.kind == "mteb"):
         return name
-    from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
+    from mteb_longembed.encoders.checkpoint import open_checkpoint
+    from mteb_longembed.encoders.spec import ModelSpec
 
     try:
         base = open_checkpoint(ModelSpec.parse(name)).base

@@ -11,15 +11,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.checkpoint import (
-    Checkpoint,
-    Files,
-    ModelSpec,
-    base_of_loaded,
-    checkpoint_of,
-    open_checkpoint,
-)
+from mteb_longembed.encoders.base import base_of_loaded
+from mteb_longembed.encoders.checkpoint import Checkpoint, checkpoint_of, open_checkpoint
 from mteb_longembed.encoders.load import extend, load
+from mteb_longembed.encoders.repository import Files
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names import is_extended_name
