@@ -131,3 +131,27 @@ def spell(value: object) -> str:
     if isinstance(value, float):
         return str(value).removesuffix(".0").replace("e+", "e")
     return str(value)
+
+
+def split_settings(text: str, settings: str) -> dict[str, str]:
+    """Split the parameters of a name, `text`, by their keys. Values stay text.
+
+    Raises:
+        InputError: if a part is not `key=value`, or a key is given twice.
+
+    >>> split_settings("e5-base+pi@4k:logn=off,short=scale", "logn=off,short=scale")
+    {'logn': 'off', 'short': 'scale'}
+    """
+    given: dict[str, str] = {}
+    if not settings:
+        return given
+    for part in settings.split(","):
+        key, equals, value = part.strip().partition("=")
+        if not (key and equals and value):
+            raise InputError(
+                f"parameters must be written as key=value with commas between them, got {part!r} in {text!r}."
+            )
+        if key in given:
+            raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
+        given[key] = value
+    return given

@@ -30,7 +30,7 @@ from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import is_terminal, make_folder, printable
 from mteb_longembed.hub import silence
-from mteb_longembed.names import PRESETS
+from mteb_longembed.presets import PRESETS
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences

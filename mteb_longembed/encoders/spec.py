@@ -10,7 +10,8 @@ from pydantic import BeforeValidator
 from mteb_longembed.base_names import full_base
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
-from mteb_longembed.names import PRESETS, SEARCH_SETTINGS, ModelName, Settings, name_of
+from mteb_longembed.names import SEARCH_SETTINGS, ModelName, Settings, name_of
+from mteb_longembed.presets import PRESETS
 from mteb_longembed.values import Tokens, Vectors, read, read_fields
 
 #: Short spellings of compute types -> torch's names.

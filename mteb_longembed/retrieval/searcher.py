@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import pyarrow
 
+from mteb_longembed.bm25_names import MTEB_BM25, is_bm25_name
 from mteb_longembed.data.stored_texts import Texts, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.files import counted, make_folder
 from mteb_longembed.given import read_given, without_surrogates
-from mteb_longembed.names import MTEB_BM25, absolute_name, is_bm25_name
+from mteb_longembed.names import absolute_name
 from mteb_longembed.values import ENGLISH
 
 from .analyzer import Language
