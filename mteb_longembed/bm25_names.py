@@ -7,9 +7,9 @@ from mteb_longembed.values import split_settings
 
 #: mteb's name of its BM25.
 MTEB_BM25 = "mteb/baseline-bm25s"
-#: What the name of a BM25 of ours may set.
+#: The settings that a name of our BM25 may have.
 BM25_SETTINGS = ("window", "query", "score", "expand")
-#: A BM25 of ours: mteb's baseline or its alias, and at least a target or a setting. Version 0.7 had its own name.
+#: A name of our BM25: mteb's baseline or its alias, and at least a target or a setting. Version 0.7 had its own name.
 _BM25 = re.compile(
     r"(mteb/baseline-bm25s|(mteb-longembed/)?bm25)(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?"
 )

@@ -66,7 +66,7 @@ def is_extended_name(text: str) -> bool:
     >>> is_extended_name("e5-base:logn=on")  # which is none, and that is told
     True
     """
-    # an alias with a target or settings but no strategy is an unknown name of ours
+    # an alias with a target or settings but no strategy is one of our names, and an unknown one
     alias = re.split("[@:,]", text)[0]
     is_named = split_name(text)[1] is not None or is_bm25_name(text)
     if alias in ZOO and alias != text:

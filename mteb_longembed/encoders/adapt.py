@@ -50,8 +50,8 @@ def adapt(
     """Fit a model on the documents that it will search. Nothing is trained, and no label is needed.
 
     First each token counts by how rare it is in the documents (`weights`; only where the model averages its tokens).
-    Then all vectors pass through an affine map, from mean and covariance of the pieces of documents that the model
-    reads: windows, where it cuts them (`whiten`). A model with several vectors maps each. Without a strategy the result
+    Then all vectors pass through an affine map, from mean and covariance of the vectors of the documents, or of their
+    windows if the model cuts them (`whiten`). A model with several vectors maps each. Without a strategy the result
     has sentence-transformers' own modules (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved folder
     opens without this package.
 
@@ -61,12 +61,12 @@ def adapt(
     Args:
         base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
             moved, if `device` is given).
-        documents: texts of the corpus, in any iterable. It is read once, and only what is drawn stays in memory: for a
+        documents: texts of the corpus, in any iterable. It is read once, and only the sample stays in memory: for a
             stream in random order, `itertools.islice` reads a part of it alone.
         weights: `idf` (`ln((N + 1) / (n + 0.5))` of documents), `sif` (`a / (a + share of the token)`), or None.
         whiten: the power of the map, from 0 (no map) to 1 (full whitening).
-        max_tokens: documents are drawn until they have as many tokens.
-        seed: of this draw.
+        max_tokens: documents are sampled until they have this many tokens.
+        seed: of this sample.
         device: where the model goes. Default: the best device of this machine.
         show_progress_bar: show how many documents are counted and encoded.
 
@@ -132,7 +132,7 @@ def _read(documents: Iterable[str], model: Model, max_tokens: int, seed: int) ->
         )
     if len(texts) < n_documents:
         logger.warning(
-            "adapting reads %s of %s documents, drawn with seed %d: they have max_tokens=%s tokens.",
+            "adapting reads %s of %s documents, sampled with seed %d: they have max_tokens=%s tokens.",
             f"{len(texts):,}",
             f"{n_documents:,}",
             seed,
@@ -174,7 +174,7 @@ def check_dense(model: EmbeddingModel) -> Model:
 def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     """Encode the vectors to fit a map on, `[n, d]`: one for each window as the model cuts the text that it reads.
 
-    Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
+    Of more than `MAX_VECTORS`, a sample is used. A name with `whiten=` fits its map on the same vectors, which
     a search has anyway.
     """
     backbone = model[0]

@@ -56,7 +56,7 @@ class LongTransformer(Transformer):
 
     @classmethod
     def of(cls, stock: Transformer) -> Self:
-        """Turn a Transformer that nobody else has into ours, in place. It gets its strategy by `extend`."""
+        """Turn a private Transformer into ours, in place. `extend` then gives it a strategy."""
         stock.__class__ = cls
         assert isinstance(stock, cls)
         return stock
@@ -238,8 +238,8 @@ class LongTransformer(Transformer):
         """Return the token features of windows, `[w, size]`, of documents of which some are cut."""
         device = features["input_ids"].device
         # padding reads token 0, and its mask of 0 hides that
-        places = to_device(windows.texts[:, None], device), to_device(windows.tokens.clamp(min=0), device)
-        cut = {key: features[key][places] for key in TOKEN_FEATURES if key in features}
+        indices = to_device(windows.texts[:, None], device), to_device(windows.tokens.clamp(min=0), device)
+        cut = {key: features[key][indices] for key in TOKEN_FEATURES if key in features}
         cut["attention_mask"] = to_device((windows.tokens >= 0).long(), device)
         return cut
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from posixpath import join
 
-from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, PretrainedConfig
 
 from mteb_longembed.encoders.strategies import Strategy
@@ -19,7 +18,7 @@ from mteb_longembed.zoo import ZooEntry, entry_of
 
 from .card import card_data
 from .e5rope import E5_ROPE
-from .head import pooling_mode, reader_of
+from .head import as_transformer, pooling_mode, reader_of
 from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
 from .positions import allowed_len
 from .repository import Files, local_name
@@ -184,11 +183,7 @@ def _pooling_settings(files: Files, modules: Sequence[Mapping[str, str]]) -> Jso
 def base_of_loaded(model: EmbeddingModel, digest: str) -> Base:
     """Describe a loaded model: its user's name for it or `local/NAME`, with its digest as revision."""
     kind = kind_of_loaded(model)
-    first = reader_of(model) if kind == "sparse" else model[0]
-    if not isinstance(first, Transformer):
-        raise ModelError(
-            f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
-        )
+    first = as_transformer(reader_of(model) if kind == "sparse" else model[0])
     card = card_data(model)
     source = str(first.config.name_or_path or "")
     path = source or str(card.base_model or "")

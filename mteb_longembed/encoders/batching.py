@@ -86,14 +86,14 @@ class Encoder(NamedModel):
     #: The feature that holds the vectors.
     output: str = "sentence_embedding"
 
-    def collect(self, features: Features, place: torch.device) -> list[Tensor]:
+    def collect(self, features: Features, device: torch.device) -> list[Tensor]:
         """Return one array for each document of a batch, on a device, from the features after the last module."""
-        rows = features[self.output].to(place)
+        rows = features[self.output].to(device)
         if not self.has_several_vectors:
             return list(rows)
         # copied, so that the padding of the batch does not stay in memory
         kept = [mask.nonzero()[:, 0] for mask in features["attention_mask"].cpu()]
-        return [row[to_device(places, place)] for row, places in zip(rows, kept, strict=True)]
+        return [row[to_device(indices, device)] for row, indices in zip(rows, kept, strict=True)]
 
 
 @dataclass(eq=False)
@@ -125,15 +125,15 @@ class Engine:
         self._place = torch.device("cpu") if self.to_host else self._device
         #: no batch of more tokens is tried; it falls when memory runs out
         self._limit = math.inf
-        self._store: EmbeddingCache | None = None
+        self._cache: EmbeddingCache | None = None
         self._owners: list[object] = []
 
-    def keep_in(self, store: EmbeddingCache | None) -> None:
-        """Read arrays from a store and keep them there, if the models' names hold."""
-        if store is not None:
+    def keep_in(self, cache: EmbeddingCache | None) -> None:
+        """Read arrays from an embedding cache and keep new ones there, if the models' names hold."""
+        if cache is not None:
             self._owners = [model.row_owner() for model in self.models]
             if None not in self._owners:
-                self._store = store
+                self._cache = cache
 
     def encode(self, texts: Sequence[str], *, show: bool) -> dict[str, list[Tensor]]:
         """Encode each text into one finite array per model. The longest texts run first.
@@ -143,11 +143,11 @@ class Engine:
             CapacityError: if a text does not fit into memory even alone.
             NumberError: if a number is not finite.
         """
-        for place, text in enumerate(texts):
+        for index, text in enumerate(texts):
             if not isinstance(text, str):
                 raise InputError(
                     f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
-                    f"place {place}."
+                    f"index {index}."
                 )
         expected = {text: estimated_tokens(text, self.backbone.kept_len) for text in texts}
         done: dict[str, list[Tensor]] = {}
@@ -160,9 +160,9 @@ class Engine:
         return done
 
     def _encode(self, texts: Sequence[str]) -> Iterator[dict[str, list[Tensor]]]:
-        stored = self._stored(texts)
-        yield stored
-        missing = [text for text in texts if text not in stored]
+        cached = self._cached(texts)
+        yield cached
+        missing = [text for text in texts if text not in cached]
         if not missing:
             return
         ids = self.backbone.token_ids(missing, self.prompt, **self.kwargs)
@@ -192,7 +192,7 @@ class Engine:
                 raise CapacityError(
                     f"a document of {len(ids[0])} tokens does not fit into memory even alone "
                     f"({' '.join(failure.split())[:120]}); use a shorter target length, half precision (dtype=bf16) "
-                    "or a larger device; with a store (mteb runs), the documents finished before are kept."
+                    "or a larger device; with an embedding cache (mteb runs), the documents finished before are kept."
                 )
             self._limit = total / 2
         texts = list(rows)
@@ -221,7 +221,7 @@ class Engine:
             arrays.append(model.collect(features, self._place))
         return [list(of_text) for of_text in zip(*arrays, strict=True)]
 
-    # ---- the store --------------------------------------------------------------------------------------------
+    # ---- the embedding cache ----------------------------------------------------------------------------------
 
     def _keys(self, text: str) -> list[bytes]:
         """Return the key of a text's row for each model."""
@@ -229,12 +229,12 @@ class Engine:
         known_by = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
         return [hashlib.blake2b(words, digest_size=32).digest() for words in known_by]
 
-    def _stored(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
-        """Return the texts of which the store has the arrays of all models, with these arrays."""
-        if self._store is None:
+    def _cached(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
+        """Return the texts for which the cache has the arrays of all models, with these arrays."""
+        if self._cache is None:
             return {}
         keys = {text: self._keys(text) for text in texts}
-        rows = self._store.get_many(list(chain.from_iterable(keys.values())))
+        rows = self._cache.get_many(list(chain.from_iterable(keys.values())))
         known: dict[str, list[Tensor]] = {}
         for text, of_text in keys.items():
             if all(key in rows for key in of_text):
@@ -244,11 +244,11 @@ class Engine:
                     if not model.has_several_vectors:
                         array = array[0]
                     known[text].append(array)
-        self._store.counts.rows_read += len(known)
+        self._cache.counts.rows_read += len(known)
         return known
 
     def _keep(self, found: Mapping[str, list[Tensor]], rows: Mapping[str, Ids]) -> None:
-        """Give the arrays of a pass to the store, if all of them are finite."""
+        """Put the arrays of a pass into the cache, if all of them are finite."""
         # the host waits once for all of them
         finite = torch.stack([array.isfinite().all() for array in chain.from_iterable(found.values())])
         if not finite.all():
@@ -259,12 +259,12 @@ class Engine:
                 f"with '{start}') is not, so no result is written: the model's weights or its extension overflow on "
                 "it; half precision may overflow where dtype=fp32 does not."
             )
-        if self._store is None:
+        if self._cache is None:
             return
         kept: dict[bytes, np.ndarray] = {}
         for text, arrays in found.items():
             for key, array in zip(self._keys(text), arrays, strict=True):
                 kept[key] = np.atleast_2d(array.float().cpu().numpy())
-        self._store.put_many(kept)
-        self._store.counts.rows_encoded += len(found)
-        self._store.counts.tokens_encoded += sum(map(len, rows.values()))
+        self._cache.put_many(kept)
+        self._cache.counts.rows_encoded += len(found)
+        self._cache.counts.tokens_encoded += sum(map(len, rows.values()))

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from sentence_transformers import SparseEncoder
 from sentence_transformers.base import BaseModel
-from sentence_transformers.sentence_transformer.modules import Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
 from torch import nn
 
@@ -14,7 +13,7 @@ from mteb_longembed.names import Settings
 from .backbone import LongTransformer
 from .card import card_data, facts_in
 from .checkpoint import Checkpoint
-from .head import Head, reader_of
+from .head import Head, as_transformer, reader_of
 from .load_base import check_loaded, load_base, loading_options, translate_errors
 from .model import OWNERS, LongModel, LongMultiVectorEncoder, of_modules, settings_of
 from .vectors import GroupByDocument, LongPooling
@@ -54,9 +53,7 @@ def load_checkpoint(
 def extended(base: BaseModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """Build the model on a private base: swap the positions of its transformer, and pool windows in its head."""
     kind = checkpoint.base.kind
-    reader = reader_of(base)
-    assert isinstance(reader, Transformer)
-    first = LongTransformer.of(reader)
+    first = LongTransformer.of(as_transformer(reader_of(base)))
     first.extend(checkpoint.strategy)
     step = checkpoint.base.entry.interpolation
     if step is not None and first.table is not None:

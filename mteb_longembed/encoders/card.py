@@ -53,7 +53,7 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
     """Return the card of an extended model, under a hub id or the name of a folder.
 
     Args:
-        model: with one of our first modules.
+        model: one of our models.
         name: a hub id or the name of a folder.
         lost: for a plain checkpoint, in sentences, what it lacks of the model. None for the model itself.
     """

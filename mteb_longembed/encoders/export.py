@@ -71,7 +71,7 @@ def export(
             return _write_class(source, unfinished)
     if not isinstance(source, SentenceTransformer):
         raise IncompatibleError(
-            "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
+            "several vectors a document cannot be a plain checkpoint: our own modules pool them; use "
             "save_pretrained."
         )
     check_merged(source)
@@ -127,7 +127,7 @@ def _write_class(source: BaseModel, folder: Path) -> list[str]:
 
 
 def _make_plain(first: LongTransformer) -> None:
-    """Put the strategy of our first module into its weights and settings, and make it sentence-transformers' own."""
+    """Put the strategy of a backbone into its weights and settings, and make it sentence-transformers' own."""
     positions = positions_of(first.config)
     strategy: Strategy = first.strategy
     inner = first.model

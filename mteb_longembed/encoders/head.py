@@ -6,10 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from sentence_transformers.base.modules import Router
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    Transformer,
+    WordWeights,
+)
 from torch import nn
 
-from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.errors import IncompatibleError, ModelError
 from mteb_longembed.names import Settings
 from mteb_longembed.values import Vectors
 
@@ -32,7 +38,7 @@ POOLING_SWITCHES = {
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """What follows the first module of a model.
+    """The modules that follow the backbone of a model.
 
     Args:
         pooling: the settings of the pooling. None where none follows: then all modules are `behind`.
@@ -107,7 +113,7 @@ class Head:
         """Return the head as sentence-transformers' modules, and ours where spans or (`cuts`) windows are pooled.
 
         Raises:
-            IncompatibleError: if windows or spans would be pooled, and no pooling follows the first module.
+            IncompatibleError: if windows or spans would be pooled, and no pooling follows the backbone.
         """
         is_ours = cuts or self.vectors is not None
         if self.pooling is None and is_ours:
@@ -168,6 +174,19 @@ def reader_of(model: nn.Sequential) -> nn.Module:
         assert isinstance(document, nn.Sequential)
         first = document[0]
     return first
+
+
+def as_transformer(reader: nn.Module) -> Transformer:
+    """Return the first module of a model, if it is a Transformer.
+
+    Raises:
+        ModelError: if it is another module, such as static embeddings.
+    """
+    if not isinstance(reader, Transformer):
+        raise ModelError(
+            f"the model starts with a {type(reader).__name__}, but only a Transformer can be extended."
+        )
+    return reader
 
 
 def is_linear(module: nn.Module, feature: str) -> bool:

@@ -17,7 +17,7 @@ KINDS: dict[Kind, type[EmbeddingModel]] = {
     "sparse": SparseEncoder,
 }
 #: The entry `model_type` of config_sentence_transformers.json, and parts of the class names of modules -> the kind.
-#: `ColBERT` is PyLate's, and a model of `GroupByDocument` is a dense one of ours with several vectors.
+#: `ColBERT` is PyLate's, and `GroupByDocument` is in our dense models with several vectors.
 _TYPES: dict[str, Kind] = {
     "SparseEncoder": "sparse",
     "MultiVectorEncoder": "late-interaction",
@@ -39,7 +39,7 @@ def kind_of_modules(types: Sequence[str], model_type: object) -> Kind:
 
 
 def kind_of_loaded(model: BaseModel) -> Kind:
-    """Return the kind of a loaded model; dense for one of ours that gives several vectors of a dense base."""
+    """Return the kind of a loaded model; dense for our models with several vectors of a dense base."""
     if type(model[-1]).__name__ == "GroupByDocument":
         return "dense"
     return next(kind for kind, owner in KINDS.items() if isinstance(model, owner))

@@ -17,7 +17,7 @@ from mteb_longembed.names import Settings
 
 from .base import Base
 from .e5rope import E5_ROPE, KEY_MAPPING
-from .head import reader_of
+from .head import as_transformer, reader_of
 from .kinds import KINDS, EmbeddingModel
 from .spec import DTYPES
 from .weights import rows_of_vocabulary
@@ -80,10 +80,9 @@ def load_base(
         inner = Transformer.load(base.files.path, **kwargs)
         modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
         model = SentenceTransformer(modules=modules, **options)
-    first = reader_of(model)
-    assert isinstance(first, Transformer)
+    first = as_transformer(reader_of(model))
     if base.config.architectures == [E5_ROPE]:
-        first.model._weight_conversions = []  # it is saved under transformers' names
+        vars(first.model)["_weight_conversions"] = []  # it is saved under transformers' names
     check_loaded(first, base.files.path)
     if entry.append_eos:
         _append_eos(model.tokenizer)

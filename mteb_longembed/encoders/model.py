@@ -36,12 +36,12 @@ _OF_CALL = (
 _DENSE_AT_ONCE = 512
 #: The module that tells other tools that a model is ours, see there.
 _SHOWN_MODULE = "mteb_longembed.encoders.sentence_transformers"
-#: A model of sentence-transformers' own, or one of ours.
+#: A model with dense vectors: sentence-transformers' own, or ours.
 Model = SentenceTransformer | MultiVectorEncoder
 
 
 class LongModelMixin(Encoder):
-    """What our models share: a first module and a head, a name, our engine, and our model card."""
+    """What our models share: backbone and head, a name, our engine, and our model card."""
 
     #: Where embeddings are cached. mteb runs and searches set it, `adapt` and plain `encode` do not.
     embedding_cache: EmbeddingCache | None = None
@@ -112,7 +112,7 @@ class LongModelMixin(Encoder):
 
 
 class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
-    """A `SentenceTransformer` whose first module is a `LongTransformer`."""
+    """A `SentenceTransformer` whose backbone is a `LongTransformer`."""
 
     __module__ = _SHOWN_MODULE
 
@@ -146,14 +146,14 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
 
     __module__ = _SHOWN_MODULE
 
-    def collect(self, features: Features, place: torch.device) -> list[Tensor]:
+    def collect(self, features: Features, device: torch.device) -> list[Tensor]:
         """Return one array for each document of a batch, or the vectors of its windows."""
         if not self.has_several_vectors:
-            return super().collect(features, place)
+            return super().collect(features, device)
         rows = features.get(WINDOWS)
         if rows is None:
             rows = features[self.output][:, None]
-        return [row.to(place) for row in rows]
+        return [row.to(device) for row in rows]
 
     def _reads(self, task: object, call: Json) -> bool:
         # a router may read queries by another module, and a module may select tokens itself
@@ -198,7 +198,7 @@ def of_modules(modules: list[nn.Module], settings: Json, device: str | None, kin
 def of_modules(
     modules: list[nn.Module], settings: Json, device: str | None, kind: Kind = "dense"
 ) -> LongModel:
-    """Build one of our models from a first module and a head, with another model's `settings_of`.
+    """Build one of our models from a backbone and a head, with another model's `settings_of`.
 
     Without a `device` it goes to the best one of this machine.
     """
@@ -208,15 +208,15 @@ def of_modules(
         owner = LongMultiVectorEncoder
     made = owner(modules=modules, device=device, **settings)
     for module in list(made)[1:]:
-        module.float()  # the first module returns fp32, whatever its dtype is
+        module.float()  # the backbone returns fp32, whatever its dtype is
     return made
 
 
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
-    """Return a model with the same first module and another head. The given model does not change.
+    """Return a model with the same backbone and another head. The given model does not change.
 
-    It has the embedding cache and the name of a model of ours, but for `vectors`. With `stock`, a model with a stock
-    first module gets stock modules alone, so that it opens without this package.
+    The new model keeps the embedding cache and the name of one of our models, except for `vectors`. With `stock`, a
+    model with a stock backbone gets only stock modules, so that it opens without this package.
 
     Raises:
         IncompatibleError: if the model has no such head.

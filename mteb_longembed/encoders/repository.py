@@ -1,4 +1,4 @@
-"""The files of a model: those of a folder, or those of one commit of a repository on the hub."""
+"""The files of a model: a folder, or one commit of a repository on the hub."""
 
 import hashlib
 import json
@@ -112,12 +112,12 @@ class Files:
         return checked
 
     def _in(self, folders: Iterable[str]) -> Iterator[Path]:
-        """Yield the files of some folders, without those of folders inside."""
+        """Yield the files directly inside some folders."""
         for folder in folders:
             yield from (file for file in Path(self.path, folder).glob("*") if file.is_file())
 
     def state(self, folders: Iterable[str]) -> list[tuple[Path, int, int]]:
-        """Return when the files of some folders were written, and their sizes. Empty for a commit, which stays."""
+        """Return each file of some folders with its time of change and its size. Empty for a commit: it stays."""
         if not self.local:
             return []
         stats = ((file, file.stat()) for file in self._in(folders))

@@ -9,7 +9,7 @@ from mteb_longembed.files import Json
 
 from .repository import Files
 
-#: The class of the first module of a model that we saved, as modules.json names it.
+#: The class of the backbone of a model that we saved, as modules.json names it.
 BACKBONE = "mteb_longembed.encoders.model.LongTransformer"
 
 
@@ -27,7 +27,7 @@ class SavedSetting:
         """Read the setting in the file `where`.
 
         Raises:
-            ModelError: if it names no strategy of ours, or a value breaks a rule.
+            ModelError: if it names none of our strategies, or a value breaks a rule.
         """
         try:
             values = {**setting}

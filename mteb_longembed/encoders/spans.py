@@ -44,7 +44,7 @@ def encode_spans(
     Raises:
         InputError: if a span is empty, holds no token, or ends after the tokens that are read.
         IncompatibleError: if the base does not average tokens.
-        ValueError: if the numbers of texts and of lists of spans differ.
+        ValueError: if there are more or fewer lists of spans than texts.
 
     Example:
         >>> from mteb_longembed import load
@@ -110,7 +110,7 @@ def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
 
 
 def run_lengths(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> np.ndarray:
-    """Return the numbers of tokens that run together for rows of token ids: whole texts, or their windows."""
+    """Return how many tokens run together for each row of token ids: the whole text, or each of its windows."""
     strategy = model.backbone.strategy
     lengths: list[int] = []
     for row in rows:
@@ -131,10 +131,10 @@ def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Te
             f"{span}."
         )
     last = max((stop for _, stop in offsets), default=0)
-    places = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
-    if not places or text[max(start, last) : end].strip():
+    indices = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
+    if not indices or text[max(start, last) : end].strip():
         raise InputError(
             f"a span must hold tokens, and end within the {last} characters of text {number} that the model reads, "
             f"got {span}; use a longer target length if the text is longer."
         )
-    return torch.tensor(places)
+    return torch.tensor(indices)

@@ -157,9 +157,9 @@ def sample_texts(
 ) -> tuple[list[str], int]:
     """Sample documents; return them in the order of their corpus, and the size of the corpus.
 
-    They are drawn in a random order until they have `max_tokens` tokens, by `estimated_tokens`. It is a reservoir: each
-    document gets a random number, and the lowest numbers are kept. A model reads `kept_len` tokens of a
-    document at most; None if it reads all.
+    The sample has about `max_tokens` tokens, by `estimated_tokens`, in a random order of the documents. It is a
+    reservoir: each document gets a random number, and the lowest numbers are kept. A model reads at most `kept_len`
+    tokens of a document; None if it reads all.
 
     >>> sample_texts(["a", "b"], None), sample_texts(iter("abcd"), None, max_tokens=4)[1]
     ((['a', 'b'], 2), 4)

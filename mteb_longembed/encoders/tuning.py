@@ -61,10 +61,10 @@ class MovingCollator(SentenceTransformerDataCollator):
 def rows_of_base(strategy: Strategy) -> Tensor:
     """Return `[Lt]` bool: the long rows taken from the base, the first one that equals each of the base's rows.
 
-    These are the places `i*s` under `pi`, and the first `Lo` under `rp`. The extension added all others.
+    These are the rows `i*s` under `pi`, and the first `Lo` under `rp`. The extension added all others.
     """
-    places = torch.arange(strategy.target_len, dtype=torch.float64)
-    positions = strategy.position_ids(places, torch.tensor(strategy.target_len)).numpy()
+    rows = torch.arange(strategy.target_len, dtype=torch.float64)
+    positions = strategy.position_ids(rows, torch.tensor(strategy.target_len)).numpy()
     first = np.zeros(len(positions), bool)
     first[np.unique(positions, return_index=True)[1]] = True
     return torch.from_numpy(first & (positions % 1 == 0) & (positions < strategy.trained_len))

@@ -57,8 +57,8 @@ class Windows:
     """The windows of a batch of texts, on the host.
 
     Args:
-        tokens: `[w, size]` the place of each window's tokens in their text; -1 for padding.
-        texts: `[w]` the number of each window's text.
+        tokens: `[w, size]` the index of each token of a window in its text; -1 for padding.
+        texts: `[w]` the index of each window's text in the batch.
     """
 
     tokens: Tensor
@@ -70,7 +70,7 @@ class Windows:
         return (self.tokens >= 0).sum(1)
 
     def cells(self, width: int) -> Tensor:
-        """`[w * size]` the place of each token in the texts `[b, width]`; its value is arbitrary for padding."""
+        """Return the index of each token in the flattened texts `[b * width]`: `[w * size]`; arbitrary for padding."""
         return (self.texts[:, None] * width + self.tokens).flatten()
 
 
@@ -157,15 +157,15 @@ def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None =
 
 
 def mean_of_groups(groups: list[Tensor], tokens: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Average each group of a text's tokens, given by their places: `[groups, d]`.
+    """Average each group of a text's tokens, given by their indices: `[groups, d]`.
 
     `tokens` `[n, d]` are the text's tokens, already multiplied by their `weights` `[n]`, if any.
     """
     numbers = torch.arange(len(groups)).repeat_interleave(torch.tensor(list(map(len, groups))))
-    places = to_device(torch.cat(groups), tokens.device)
+    indices = to_device(torch.cat(groups), tokens.device)
     if weights is not None:
-        weights = weights[places]
-    return mean_by(numbers, tokens[places], len(groups), weights)
+        weights = weights[indices]
+    return mean_by(numbers, tokens[indices], len(groups), weights)
 
 
 class LongPooling(Pooling):

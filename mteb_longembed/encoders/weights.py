@@ -66,8 +66,8 @@ def idf(counts: TokenCounts) -> np.ndarray:
     >>> idf(TokenCounts(np.array([0, 2, 1, 0]), np.array([0, 2, 1, 0]), n_documents=2)).round(3).tolist()
     [0.693, 0.182, 0.693, 0.693]
     """
-    rarity = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
-    return np.maximum(rarity, LEAST_IDF)
+    weights = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
+    return np.maximum(weights, LEAST_IDF)
 
 
 #: Rule -> the weights `[vocabulary]` of a corpus with these counts.

@@ -32,10 +32,10 @@ class JoinWindows(Module):
         for key in ("token_embeddings", *TOKEN_FEATURES):
             if key in features:
                 values: Tensor = features[key].flatten(0, 1)
-                places = to_device(torch.from_numpy(unique), values.device)
+                cells = to_device(torch.from_numpy(unique), values.device)
                 rows = to_device(real[torch.from_numpy(first)], values.device)
                 whole = values.new_zeros(shape[0] * shape[1], *values.shape[1:])
-                joined[key] = whole.index_copy(0, places, values[rows]).view(*shape, *values.shape[1:])
+                joined[key] = whole.index_copy(0, cells, values[rows]).view(*shape, *values.shape[1:])
         return {**features, **joined, BATCH: TokenBatch(batch.bounds)}
 
     def save(

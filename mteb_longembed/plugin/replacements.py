@@ -1,4 +1,4 @@
-"""What replaces functions of mteb: for models of ours, and for our errors."""
+"""The functions that replace functions of mteb: they find and describe our models, and print our errors."""
 
 from __future__ import annotations
 

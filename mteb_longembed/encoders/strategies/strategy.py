@@ -121,9 +121,9 @@ class Strategy:
         """Raise InputError if a parameter breaks its rule."""
 
     def unchanged_len(self, *, rotary: bool = True) -> int:
-        """Return up to how many tokens a document gets the base's embedding: 0 if none does.
+        """Return the number of tokens up to which documents keep the base's embedding; 0 if none keeps it.
 
-        `rotary`: as opposed to a learned table.
+        `rotary`: whether positions are rotary, and not a learned table.
         """
         return self.trained_len
 
