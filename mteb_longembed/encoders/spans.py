@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.given import without_surrogates
 from mteb_longembed.sentences import Span
 
+from .kinds import EmbeddingModel
 from .model import LongModelMixin, LongSentenceTransformer
 from .tokens import Ids, document_prompt
 from .vectors import BOUNDS, Features, check_averages, mean_of_groups, windows_of
@@ -19,7 +19,7 @@ from .vectors import spans as spans_of_tokens
 
 @torch.inference_mode()
 def encode_spans(
-    model: SentenceTransformer,
+    model: EmbeddingModel,
     texts: Sequence[str],
     spans: Sequence[Sequence[Span]],
     *,

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from datasets import Dataset
 from sentence_transformers import (
-    SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
@@ -24,7 +23,9 @@ from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import Json
 
-from .backbone import OFFSET, LongTransformer
+from .backbone import OFFSET
+from .kinds import EmbeddingModel
+from .model import LongSentenceTransformer
 
 
 class KeptRows(nn.Module):
@@ -71,12 +72,12 @@ def rows_of_base(strategy: Strategy) -> Tensor:
 
 
 def tune(
-    model: SentenceTransformer,
+    model: EmbeddingModel,
     data: Dataset,
     arguments: SentenceTransformerTrainingArguments | None = None,
     *,
     callbacks: Sequence[TrainerCallback] = (),
-) -> SentenceTransformer:
+) -> LongSentenceTransformer:
     """Train the position rows that `pi` or `rp` added to a model; the model is changed and returned.
 
     Documents start at a random position, so that short documents train all rows. The base's rows do not change by a
@@ -90,14 +91,15 @@ def tune(
         callbacks: of the trainer.
 
     Raises:
-        InputError: if the model is not extended, or the data lack a column.
+        InputError: if the model is not extended or has several vectors, or the data lack a column.
         IncompatibleError: if its strategy or its positions have no added rows.
     """
-    first = model[0]
-    if not isinstance(first, LongTransformer):
+    if not isinstance(model, LongSentenceTransformer):
         raise InputError(
-            "tuning needs an extended model, such as extend(base, 'pi', 4096) returns, got a plain one."
+            "tuning needs an extended model with one vector for each document, such as extend(base, 'pi', 4096) "
+            f"returns, got a {type(model).__name__}."
         )
+    first = model.backbone
     strategy = first.strategy
     table = first.table
     if strategy.KEY not in ("pi", "rp") or table is None:
