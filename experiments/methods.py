@@ -14,8 +14,10 @@ import pandas as pd
 
 from experiments.measuring import write_part
 from mteb_longembed import compare
-from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.summary import resamples_of
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
 
 RESULTS = Path("experiments/methods.csv")
 PAGE = Path("experiments/methods.md")
@@ -30,6 +32,15 @@ METHODS = {
     "`windows:fusion=bm25`": "MODEL+pcw@32768:fusion=bm25,vectors=window",
     "`hybrid`": "MODEL+pcw@32768:fusion=bm25,query=tokens,vectors=16",
 }
+#: The same for models with late interaction and for sparse models.
+TOKEN_METHODS = {
+    "BM25 by passage": "bm25:window=200",
+    "stock, first tokens": "MODEL+none",
+    "whole document": "MODEL+pcw@32768",
+    "best window": "MODEL+pcw@32768:vectors=window",
+    "whole document and BM25": "MODEL+pcw@32768:fusion=bm25",
+    "best window and BM25": "MODEL+pcw@32768:fusion=bm25,vectors=window",
+}
 #: Collection -> what its queries are.
 TITLES = {
     "chapters_60": "sentences of chapters",
@@ -40,8 +51,6 @@ TITLES = {
     "manual_pages": "questions about manual pages",
     "qmsum_60": "summaries of meetings",
 }
-#: The methods before this one are lexical or dense alone.
-N_SINGLE = 6
 #: What the other pages show.
 SHORT_PAGES = (Path("README.md"), Path("docs/adapt.md"))
 SHOWN = ("all-MiniLM-L6-v2",)
@@ -50,8 +59,8 @@ SHORT = ["BM25 by passage", "BM25 with query expansion", "`windows`", "`late`", 
 
 
 def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
-    """Return a row for each method: its score, its interval, and the difference to the best lexical or dense one."""
-    single = [names[method] for method in list(METHODS)[:N_SINGLE]]
+    """Return a row for each method: its score, its interval, and the difference to the best one that is no hybrid."""
+    single = [name for method, name in names.items() if not is_hybrid(method)]
     samples = resamples_of(comparison.scores, list(names.values()))
     best = max(single, key=samples.means.__getitem__)
     rows = []
@@ -75,9 +84,16 @@ def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def is_hybrid(method: str) -> bool:
+    """Return whether a method adds the scores of BM25 to a model's."""
+    return "fusion=bm25" in (METHODS | TOKEN_METHODS)[method]
+
+
 def measure(folder: Path, model: Path, sample: int | None) -> None:
     """Measure all methods with a model on a collection, and replace the old rows of the file."""
-    names = {method: name.replace("MODEL", str(model)) for method, name in METHODS.items()}
+    kind = open_checkpoint(ModelSpec.parse(f"{model}+none")).base.kind
+    methods = METHODS if kind == "dense" else TOKEN_METHODS
+    names = {method: name.replace("MODEL", str(model)) for method, name in methods.items()}
     files = {name: folder / f"{name}.jsonl" for name in ("corpus", "queries", "qrels")}
     comparison = compare(list(names.values()), bm25=False, metric="nDCG@10", sample=sample, **files)
     rows = rows_of(comparison, names)
@@ -95,14 +111,14 @@ def page() -> None:
     """Write the table of each model, and the short one of README and docs/adapt.md."""
     rows = pd.read_csv(RESULTS)
     rows["cell"] = rows["score"].map("{:.1f}".format)
-    best = (rows["to best single"] == 0) & rows["method"].isin(list(METHODS)[:N_SINGLE])
+    best = (rows["to best single"] == 0) & ~rows["method"].map(is_hybrid)
     rows.loc[best, "cell"] = "**" + rows.loc[best, "cell"] + "**"
     surely = (rows["less low"] > 0) | (rows["less high"] < 0)
     rows.loc[surely, "cell"] += "*"
     rows["collection"] = rows["collection"].replace(TITLES)
     rows["titled"] = rows["collection"] + " (" + rows["clusters"].astype(str) + ")"
     for model, of_model in rows.groupby("model", sort=False):
-        write_part(PAGE, str(model), _table(of_model, list(METHODS)))
+        write_part(PAGE, str(model), _table(of_model, list(dict.fromkeys(of_model["method"]))))
     by_model = rows.pivot(index=["method", "collection"], columns="model", values="cell").fillna("-")
     joined = by_model[list(SHOWN)].agg(" / ".join, axis=1).rename("cell").reset_index()
     shown = joined.merge(rows[["collection", "titled"]].drop_duplicates("collection"))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .encoders.load import load as load
     from .encoders.spans import encode_spans as encode_spans
     from .encoders.tuning import tune as tune
-    from .retrieval.searcher import open_index as open_index
-    from .retrieval.searcher import search as search
+    from .retrieval.opening import open_index as open_index
+    from .retrieval.opening import search as search
 
 __version__ = "0.9.0"
 
@@ -35,8 +35,8 @@ _LATER = {
     "export": "encoders.export",
     "extend": "encoders.load",
     "load": "encoders.load",
-    "open_index": "retrieval.searcher",
-    "search": "retrieval.searcher",
+    "open_index": "retrieval.opening",
+    "search": "retrieval.opening",
     "tune": "encoders.tuning",
 }
 __all__ = ["__version__", "register", *_LATER]

@@ -1,6 +1,8 @@
 """Read the texts that a caller passes."""
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping
+from itertools import zip_longest
+from typing import Any
 
 from mteb_longembed.errors import InputError
 
@@ -34,3 +36,17 @@ def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterat
                 f"{what} must be texts, got a {type(text).__name__} at index {index}: give a text."
             )
         yield text if keys else without_surrogates(text)
+
+
+def read_pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each id with its text.
+
+    Raises:
+        InputError: if one of them is no text, or if there are more of one than of the other.
+    """
+    missing: Any = None  # neither an id nor a text may be None
+    given = read_given("ids", ids, keys=True), read_given("documents", texts)
+    for key, text in zip_longest(*given, fillvalue=missing):
+        if key is missing or text is missing:
+            raise InputError("every document needs an id, got more of one than of the other: give as many.")
+        yield key, text

@@ -23,7 +23,7 @@ from mteb_longembed.data.sources import Data
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
-    from mteb_longembed.comparing.compare import Comparison
+    from mteb_longembed.comparing.comparison import Comparison
 
 #: The exit status after an interrupt, also if there is an answer.
 INTERRUPTED_STATUS = 130

@@ -33,8 +33,8 @@ def main(args: argparse.Namespace) -> int:
         DataError: if the corpus is empty or breaks a rule.
     """
     from mteb_longembed.errors import InputError
+    from mteb_longembed.retrieval.opening import search
     from mteb_longembed.retrieval.recommended import recommended
-    from mteb_longembed.retrieval.searcher import search
 
     if (args.to / "index.json").exists():
         raise InputError(f"{args.to} holds an index already: give another folder.")

@@ -19,7 +19,8 @@ from mteb_longembed.files import printable
 
 if TYPE_CHECKING:
     from mteb_longembed.retrieval.analyzer import Language
-    from mteb_longembed.retrieval.searcher import Hit, Searcher
+    from mteb_longembed.retrieval.hit import Hit
+    from mteb_longembed.retrieval.searcher import Searcher
 
 #: Characters of a passage that are shown without `--full`.
 _SHOWN = 240
@@ -89,7 +90,7 @@ def main(args: argparse.Namespace) -> int:
 def _searcher(args: argparse.Namespace) -> Searcher:
     """Open a saved index, or the one that the cache keeps of the corpus, or make one."""
     from mteb_longembed.retrieval.kept_index import kept_index
-    from mteb_longembed.retrieval.searcher import open_index, search
+    from mteb_longembed.retrieval.opening import open_index, search
     from mteb_longembed.retrieval.storage import MANIFEST
 
     if (Path(args.model) / MANIFEST).is_file():

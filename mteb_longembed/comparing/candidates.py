@@ -61,10 +61,7 @@ ONE_WINDOW = (
 )
 QUICK_ONE_WINDOW = ONE_WINDOW[:2]
 #: The same for models with late interaction and for sparse ones; a quick comparison tries all but the last.
-OTHERS: dict[str, tuple[str, ...]] = {
-    "late-interaction": ("fusion=bm25", ""),
-    "sparse": ("fusion=bm25,vectors=window", "vectors=window", ""),
-}
+OTHERS = ("vectors=window", "fusion=bm25,vectors=window", "fusion=bm25", "")
 #: Settings that average tokens, which not every model was trained for.
 _AVERAGES = re.compile(r"weights=|query=tokens")
 #: Strategies that cut no windows. By default the first one that fits is tried.
@@ -289,8 +286,9 @@ def _tails(
             stem = "none"
             settings = QUICK_ONE_WINDOW if quick else ONE_WINDOW
         if checkpoint.base.kind != "dense":
-            others = OTHERS[checkpoint.base.kind] if reach > trained_len else ("fusion=bm25",)
-            return [f"{stem}:{one}".rstrip(":") for one in (others[:-1] or others if quick else others)]
+            if reach <= trained_len:
+                return [f"{stem}:fusion=bm25"]
+            return [f"{stem}:{one}".rstrip(":") for one in (OTHERS[:-1] if quick else OTHERS)]
         averages = checkpoint.base.pooling in (None, "mean")
         tails = [f"{stem}:{one}".rstrip(":") for one in settings if averages or not _AVERAGES.search(one)]
         if reach > trained_len and not quick:

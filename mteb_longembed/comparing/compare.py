@@ -1,136 +1,49 @@
 """Compare models and their candidates from Python, on tasks or on your own files."""
 
-import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime
-from functools import cached_property
-from importlib.metadata import version
-from itertools import chain
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from tabulate import tabulate  # type: ignore[import-untyped]
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
 from mteb_longembed.base_names import full_base
 from mteb_longembed.data.sources import Data
-from mteb_longembed.data.task import OwnData, is_known_task
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.checkpoint import open_checkpoint
 from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.evaluation.metrics import read_metric
-from mteb_longembed.evaluation.resampling import N_RESAMPLES, SEED
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import is_terminal, make_folder, printable
 from mteb_longembed.hub import silence
-from mteb_longembed.presets import PRESETS
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
-from mteb_longembed.sentences import sentences
 
 from .cache import Cache
 from .candidates import (
-    BM25_BY_SENTENCE,
     Candidate,
     bm25_candidates,
     candidates_of,
     embeds_terms,
     has_checkpoint,
     is_name,
-    last_part,
-    named,
     of_scorer,
     short_names,
     with_chunkers,
 )
+from .comparison import Comparison, comparison_of, rows_of
 from .costs import Lengths, document_lengths
 from .live import LiveTable
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
 from .run import Done, Runner
-from .summary import Row, by_split, frame_of, resamples_of, summarise
-from .verdict import Advice, Note, Setting, advise, cautions
-
-#: Queries with at least this many sentences on average are also searched sentence by sentence.
-_SENTENCES = 2.0
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Comparison:
-    """The result of a comparison.
-
-    Args:
-        scores: one row for each query of each candidate: candidate, task, split, query, score and other metrics.
-        rows: one for each candidate, the best first.
-        by_split: one row for each candidate and split.
-        queries: one row for each query: task, split, query, its text, and the ids of its relevant documents.
-        advice: what to use.
-        notes: further sentences, each with its kind.
-        tasks: names of the tasks.
-        metrics: what was scored, the first one ranks; if each task has its own, all of them.
-        setting: the numbers of queries that all candidates answered, and of their clusters.
-        n_documents: documents of all splits.
-        is_complete: whether it was not interrupted.
-        identity: a hash of data, candidates and metrics.
-        written: when it was made, in UTC.
-    """
-
-    scores: pd.DataFrame
-    rows: list[Row]
-    by_split: pd.DataFrame
-    queries: pd.DataFrame
-    advice: Advice
-    notes: list[Note]
-    tasks: list[str]
-    metrics: list[str]
-    setting: Setting
-    n_documents: int
-    is_complete: bool
-    identity: str
-    written: str
-
-    def __repr__(self) -> str:
-        first = [(row.label, f"{row.score.mean:.1f}", row.standing) for row in self.rows[:10]]
-        return "\n".join([*self.advice.answer, tabulate(first, ["label", "score", "standing"], "plain")])
-
-    @cached_property
-    def summary(self) -> pd.DataFrame:
-        """One row for each candidate, by its id, the best first."""
-        return frame_of(self.rows)
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return one row for each candidate, the best first: scores with intervals, shares, standing and cost."""
-        return self.summary.copy()
-
-    @property
-    def recommended(self) -> Row:
-        """The row of the candidate to use."""
-        return next(row for row in self.rows if row.id == self.advice.recommended)
-
-    @property
-    def metric(self) -> str:
-        """What ranks: the metric, or `main score` if the tasks have different ones."""
-        ranking = [metric for metric in self.metrics if metric not in self.scores.columns]
-        if len(ranking) == 1:
-            return ranking[0]
-        return "main score"
-
-    @property
-    def signature(self) -> str:
-        """What all numbers depend on, in one line."""
-        parts = [self.setting.queries, f"{N_RESAMPLES:,} resamples, seed {SEED}", ", ".join(self.metrics)]
-        return " | ".join([*parts, f"mteb-longembed {version('mteb-longembed')}"])
-
-    def texts(self, kind: str) -> list[str]:
-        """Return the notes of a kind."""
-        return [note.text for note in self.notes if note.kind == kind]
+from .schedule import expected_time, further, in_order
+from .verdict import Note
 
 
 def say_on_stderr(sentence: str) -> None:
@@ -191,7 +104,7 @@ def compare(
         candidates += bm25_candidates(lengths.longest, expanding, quick=chosen.quick)
     else:
         candidates = [one for one in candidates if one.is_named or one.kind != "fusion"]
-    candidates = _in_order(list(dict.fromkeys(candidates)))
+    candidates = in_order(list(dict.fromkeys(candidates)))
     for note in notes:
         on_message(note.text)
     if not candidates:
@@ -202,7 +115,7 @@ def compare(
         notes.append(Note("left out", text))
         on_message(text)
 
-    expected = _expected(runner, lengths) if show else None
+    expected = expected_time(runner, lengths) if show else None
     if expected is not None:
         on_message(expected)
     done, n_left = _run_all(runner, lengths, leave_out, bm25=chosen.bm25 and not chosen.quick, show=show)
@@ -217,7 +130,7 @@ def compare(
         )
     if not done:
         raise InputError(f"compare must finish at least one candidate, got none ({notes[-1].text}).")
-    return _comparison(splits, runner, done, notes, n_left=n_left)
+    return comparison_of(splits, runner, done, notes, n_left=n_left)
 
 
 def _of_models(
@@ -342,7 +255,7 @@ def _run_all(
                 leave_out(f"{candidate.id} is left out: {reason}")
             else:
                 if table.is_shown:
-                    table.update(_rows_of(done), candidate.id, len(done) + len(waiting) - 1)
+                    table.update(rows_of(done), candidate.id, len(done) + len(waiting) - 1)
             waiting.remove(candidate)
             # what was expected is an estimate, and earlier runs may have read it
             bar.update(end - bar.n)
@@ -351,146 +264,8 @@ def _run_all(
         with bar, shared_bar(bar):
             run(runner.candidates, runner.tokens_of_words)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
-                waiting += _further(done, runner.splits, leave_out)
+                waiting += further(done, runner.splits, leave_out)
                 run(list(waiting), 0)  # the terms have not changed
     except KeyboardInterrupt:
         return done, len(waiting)
     return done, 0
-
-
-def _rows_of(done: Sequence[Done]) -> list[Row]:
-    """Return the rows of the candidates that have run."""
-    scores = pd.concat([one.scores for one in done], ignore_index=True)
-    costs = {one.candidate.id: one.cost for one in done}
-    return summarise(scores, [one.candidate for one in done], costs)
-
-
-def _expected(runner: Runner, lengths: Lengths) -> str | None:
-    """Return how long a comparison will take, from a timed sample; None if nothing is left to encode."""
-    tokens: dict[str, int] = {}
-    for one in runner.candidates:
-        if one.model is not None and not runner.is_finished(one):
-            tokens.setdefault(one.passes, lengths.read(one.target_len))
-    if not tokens:
-        return None
-    speed = runner.speed(next(one for one in runner.candidates if one.passes in tokens))
-    if speed is None:
-        return None
-    total = sum(tokens.values())
-    minutes = total / speed / 60
-    spent = f"about {minutes:,.0f} minutes" if minutes >= 1.5 else "about a minute"
-    n_passes = f"{len(tokens)} passes" if len(tokens) > 1 else "1 pass"
-    return f"{len(runner.candidates)} candidates, {spent} ({n_passes}, {total:,} tokens in all)."
-
-
-def _in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return candidates in the order in which they run.
-
-    The base and what the user named come first, then windows and what shares their pass and is recommended, BM25, all
-    others of that pass, and then other passes. So an interrupted run has compared the methods that differ most.
-    """
-    first_pass = [
-        one.passes for one in candidates if one.model is not None and one.model.vectors is not None
-    ][:1]
-    presets = [PRESETS[key].settings for key in ("windows", "late")]
-
-    def place(candidate: Candidate) -> int:
-        if candidate.is_base or candidate.is_named:
-            return 0
-        tail = candidate.name.rpartition(":")[2]
-        if candidate.passes in first_pass and tail in presets:
-            return 1 + presets.index(tail)
-        if candidate.kind == "bm25" or (candidate.kind == "fusion" and candidate.passes in first_pass):
-            return 3
-        return 4 if candidate.passes in first_pass else 5
-
-    return sorted(candidates, key=place)
-
-
-def _further(
-    done: Sequence[Done], splits: Sequence[Split], leave_out: Callable[[str], None]
-) -> list[Candidate]:
-    """Return the best candidate so far with BM25 added, and, where queries have several sentences, by sentence."""
-    dense = [one for one in done if one.candidate.model is not None and one.candidate.kind != "fusion"]
-    if not dense:
-        return []
-    means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
-    # of equal candidates the first: bases come before their extensions
-    ranked = sorted((one.candidate for one in dense), key=lambda candidate: -means[candidate.id])
-    wanted = [(ranked[0], {"fusion": "bm25"})]
-    found = []
-    texts = chain.from_iterable(split.judged_queries.values() for split in splits)
-    n_of_query = [len(sentences(text)) for text in texts]
-    if sum(n_of_query) >= _SENTENCES * len(n_of_query):
-        near = [one.candidate.expand for one in done if one.candidate.expand]
-        found = [named(BM25_BY_SENTENCE), *(named(f"{BM25_BY_SENTENCE},expand={base}") for base in near)]
-        for windows in [one for one in ranked if one.model and one.model.vectors is not None][:1]:
-            wanted += [
-                (windows, {"query": "sentences"}),
-                (windows, {"fusion": "bm25", "query": "sentences"}),
-            ]
-    for candidate, settings in wanted:
-        try:
-            found.append(candidate.with_search(**settings))
-        except InputError as error:
-            leave_out(f"{candidate.id} with {', '.join(settings)} is left out: {error}")
-    known = {one.candidate for one in done}
-    return [candidate for candidate in dict.fromkeys(found) if candidate not in known]
-
-
-def _comparison(
-    splits: Sequence[Split], runner: Runner, done: Sequence[Done], notes: list[Note], *, n_left: int
-) -> Comparison:
-    """Return what the candidates that have run say."""
-    scores = pd.concat([one.scores for one in done], ignore_index=True)
-    candidates = [one.candidate for one in done]
-    rows = _rows_of(done)
-    tasks = list(dict.fromkeys(split.label[0] for split in splits))
-    own = splits[0].task
-    corpus = None
-    if isinstance(own, OwnData) and isinstance(own.corpus_source, Path):
-        corpus = str(own.corpus_source.resolve())
-    setting = Setting(
-        # `mteb run` knows neither tasks of your own data nor samples, which have other names
-        tasks=[task for task in tasks if is_known_task(task)],
-        n_queries=len(done[0].scores),
-        n_clusters=resamples_of(scores, [candidates[0].id]).n_clusters,
-        corpus=corpus,
-        language=getattr(own, "language", None),
-    )
-    notes = [*cautions(scores, rows), *notes]
-    models = dict.fromkeys(one.base or one.expand for one in candidates)
-    short = [f"{last_part(model)} is {model}" for model in models if model != last_part(model)]
-    if short:
-        notes.append(Note("data", f"Short names: {', '.join(short)}."))
-    unfinished = ""
-    if n_left:
-        unfinished = f"{len(done)} of {len(done) + n_left} candidates, interrupted"
-    metrics = list(dict.fromkeys(map(str, chain.from_iterable(split.metrics for split in splits))))
-    rule = [split.task.ignore_identical_ids for split in splits]
-    parts = [*(split.digest for split in splits), *metrics, *(one.id for one in runner.candidates), *rule]
-    return Comparison(
-        scores=scores,
-        rows=rows,
-        by_split=by_split(scores),
-        queries=_queries_of(splits),
-        advice=advise(rows, setting, unfinished=unfinished),
-        notes=notes,
-        tasks=tasks,
-        metrics=metrics,
-        setting=setting,
-        n_documents=sum(len(split.corpus) for split in splits),
-        is_complete=not n_left,
-        identity=hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest(),
-        written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-    )
-
-
-def _queries_of(splits: Sequence[Split]) -> pd.DataFrame:
-    """Return the judged queries, for `Comparison.queries`."""
-    rows = []
-    for split in splits:
-        for query, text in split.judged_queries.items():
-            relevant = sorted(document for document, grade in split.judged[query].items() if grade > 0)
-            rows.append((*split.label, query, text, relevant))
-    return pd.DataFrame(rows, columns=["task", "split", "query", "text", "relevant"])

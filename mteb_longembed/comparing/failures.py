@@ -9,7 +9,7 @@ import pandas as pd
 from .summary import Row
 
 if TYPE_CHECKING:
-    from .compare import Comparison
+    from .comparison import Comparison
 
 #: Number of digits to which scores are compared: smaller differences come from rounding.
 _DIGITS = 6

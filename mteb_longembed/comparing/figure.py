@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from .compare import Comparison
+    from .comparison import Comparison
 
 #: The width in inches, and the height of a line of a label.
 _WIDTH = 10.0

@@ -30,7 +30,7 @@ from .verdict import percent, times_base
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .compare import Comparison
+    from .comparison import Comparison
 
 MISSING = "-"
 #: Version of the JSON; docs/compare.md describes it.

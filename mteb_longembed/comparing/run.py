@@ -23,8 +23,9 @@ from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.retrieval.encoding import Pass, Representation, raw
+from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.make import encoder_in, make_bm25, scorer_of, searching
+from mteb_longembed.retrieval.representation import Representation, repooled
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
 
@@ -180,7 +181,7 @@ class Runner:
         if not isinstance(plain, LongModelMixin):
             return count_words_of(self.splits, candidate.target_len)
         pooled = Representation(None, cast("Any", getattr(candidate.model, "vectors", None)))
-        model = raw(cast("LongModel", plain), pooled)
+        model = repooled(cast("LongModel", plain), pooled)
         cost = count(model, self.splits, candidate.target_len, cut)
         if candidate.passes not in self._speeds:
             # a few batches of a device

@@ -56,14 +56,10 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
     """
     if base.made is not None:
         return _as_saved(base, base.made, spec)
-    if base.kind == "late-interaction" and spec.vectors is not None:
+    if base.kind != "dense" and isinstance(spec.vectors, int):
         raise IncompatibleError(
-            f"{base.name} has a vector for each token, which vectors={spec.vectors} cannot change: leave out vectors."
-        )
-    if base.kind == "sparse" and spec.vectors not in (None, "window"):
-        raise IncompatibleError(
-            f"a sparse model has vectors of documents or windows, got vectors={spec.vectors} with {base.name}: use "
-            "pcw with vectors=window, or leave it out."
+            f"only tokens of dense models are averaged, got vectors={spec.vectors} with {base.name}, a {base.kind} "
+            "model: use pcw with vectors=window, or leave it out."
         )
     if base.kind == "dense" and spec.vectors is not None and base.similarity not in (None, "cosine", "dot"):
         raise IncompatibleError(

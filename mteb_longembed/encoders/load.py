@@ -74,7 +74,7 @@ def extend(
     dtype: None = ...,
     device: str | None = ...,
     trust_remote_code: bool = ...,
-    vectors: None = ...,
+    vectors: str | None = ...,
     **params: object,
 ) -> LongMultiVectorEncoder: ...
 @overload

@@ -25,7 +25,7 @@ from .card import card_data, card_of
 from .embedding_cache import EmbeddingCache
 from .head import Head
 from .kinds import Kind
-from .vectors import WINDOWS, Features, GroupByDocument
+from .vectors import BATCH, WINDOWS, Features, GroupByDocument
 
 #: The arguments of `_inference` that are not inputs of the modules' `forward`.
 _OF_CALL = (
@@ -136,6 +136,18 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
             super().cut_dimensions(dims)
         else:
             self[-1].dims = dims
+
+    def collect(self, features: Features, device: torch.device) -> list[Tensor]:
+        """Return the vectors of each document of a batch, on a device.
+
+        They are `[n, d]`; windows that nothing joined are `[windows, size, d]`, with zeros where a token does not
+        count.
+        """
+        batch = features.get(BATCH)
+        if batch is None or batch.windows is None:
+            return super().collect(features, device)
+        rows = features[self.output] * features["attention_mask"][:, :, None]
+        return list(rows.to(device).split(batch.windows.texts.bincount().tolist()))
 
 
 class LongSparseEncoder(LongModelMixin, SparseEncoder):

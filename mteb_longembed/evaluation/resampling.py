@@ -87,7 +87,8 @@ class Resamples:
     def _drawn(self) -> tuple[Array, Array]:
         """How far each candidate deviates, `[resamples, candidates]`, and the weight of what nobody has asked.
 
-        Few clusters spread more than their resamples: the variance is unbiased, and Student's t replaces the normal.
+        Few clusters spread more than their resamples. So deviations are enlarged, by Student's t in place of the normal
+        and by what makes the variance of a Bayesian bootstrap over the clusters alone unbiased.
         """
         n = self.n_clusters
         n_free = n - len(self.sizes)

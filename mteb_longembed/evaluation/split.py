@@ -91,7 +91,7 @@ class Split:
         """Return notes on queries that are not scored and documents without text; none if there are none."""
         sentences = list(getattr(self.task, "unjudged", {}).get(self.split, ()))
         name = ", ".join(self.label)
-        n_empty = sum(not text for text in self.documents.texts)
+        n_empty = sum(not text.strip() for text in self.documents.texts)
         n_asked = len(self.queries)
         n_judged = len(self.judged_queries)
         if n_judged < n_asked:
@@ -110,7 +110,7 @@ class Split:
         asked = self.judged_queries.items()
         texts = self.documents.texts
         numbers = self.documents.indices
-        n = sum(texts[numbers[query]] == text.strip() for query, text in asked if query in numbers)
+        n = sum(texts[numbers[query]].strip() == text.strip() for query, text in asked if query in numbers)
         if not n:
             return []
         return [

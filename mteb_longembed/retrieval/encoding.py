@@ -1,80 +1,34 @@
 """One pass of a model over documents: each text is encoded once for all representations."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
 
 import numpy as np
 import torch
-from mteb.models.abs_encoder import get_prompt
 from mteb.types import PromptType
-from scipy import sparse
 from sentence_transformers.sentence_transformer.modules import Normalize
 from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
-from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.encoders.kinds import Kind
-from mteb_longembed.encoders.model import (
-    LongModel,
-    LongModelMixin,
-    LongSentenceTransformer,
-    LongSparseEncoder,
-    of_modules,
-    settings_of,
-    with_head,
-)
-from mteb_longembed.encoders.tokens import document_prompt, sample_texts
+from mteb_longembed.encoders.model import LongModel, LongModelMixin
+from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.vectors import check_averages
-from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
+from mteb_longembed.encoders.weights import Rule, TokenCounts, count_tokens
 from mteb_longembed.errors import InputError
 from mteb_longembed.values import Vectors
 
 from .chunks import CutChunks
 from .encoder import check_as_described, show_bars
+from .representation import Representation, document_bytes, encode, encode_sparse, highest, repooled
 from .scorer import Documents
-from .sparse_vectors import SparseVectors
 from .storage import Reader, Writer
-from .vectors import CorpusVectors
 
 #: Maximum bytes of vectors that one call of an encoder returns.
 CALL_BYTES = 1 << 30
-#: Number of texts whose sparse vectors are dense at the same time; a window has 30,000 weights.
-SPARSE_AT_ONCE = 16
 #: Maximum number of texts beside documents, such as queries, whose vectors are kept.
 MOST_KEPT = 100_000
-
-
-class Representation:
-    """One way of pooling, and the vectors of the documents pooled in this way.
-
-    Args:
-        rule: of corpus weights.
-        step: content tokens for each vector, or `window`; None for one vector a text.
-        late: whether it pools for late interaction: a query has a vector for each token.
-        is_sparse: whether the vectors are sparse.
-    """
-
-    def __init__(
-        self, rule: Rule | None, step: Vectors | None, late: bool = False, is_sparse: bool = False
-    ) -> None:
-        self.is_sparse = is_sparse
-        self.rule = rule
-        self.step = step
-        self.late = late
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget all vectors."""
-        self.vectors: Any = SparseVectors() if self.is_sparse else CorpusVectors()
-        self.known: dict[tuple[PromptType, str], Any] = {}
-        self.model: LongModel | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of its vectors in a saved index."""
-        return f"vectors-{'late' if self.late else self.rule or 'plain'}-{self.step or 'one'}"
 
 
 class Pass:
@@ -150,7 +104,7 @@ class Pass:
                 return one
         if rule is not None:
             check_averages("weights", "the model", self.model.head.mode)
-        made = Representation(*wanted, is_sparse=self.kind == "sparse")
+        made = Representation(*wanted, kind=self.kind)
         self.representations.append(made)
         # one vector per text first: its call also returns the vectors of the others
         self.representations.sort(key=lambda one: one.step is not None)
@@ -159,7 +113,7 @@ class Pass:
     def model_of(self, one: Representation) -> LongModel:
         """Return our model as a representation pools."""
         if one.model is None:
-            one.model = raw(self.model, one, self._counts)
+            one.model = repooled(self.model, one, self._counts)
         return one.model
 
     # ---- documents ---------------------------------------------------------------------------------------
@@ -307,102 +261,3 @@ def _chunks(text: str, kind: PromptType, cut: CutChunks | None) -> list[str]:
     if kind == PromptType.document:
         text = text.strip()  # as mteb hands it to encoders
     return [text]
-
-
-# ---- our models ----------------------------------------------------------------------------------------------
-
-
-def raw(model: LongModel, one: Representation, counts: TokenCounts | None = None) -> LongModel:
-    """Return the model that pools in another way and shares the backbone. Its vectors are not scaled.
-
-    Args:
-        model: with one vector a text; one with several keeps them, and so does late interaction.
-        one: says how to pool.
-        counts: the tokens of the corpus, which a rule needs.
-    """
-    if isinstance(model, LongSparseEncoder):
-        made = of_modules(list(model), settings_of(model), str(model.device), "sparse")
-        made.has_several_vectors = one.step is not None
-        return made
-    if model.kind == "late-interaction":
-        return model
-    head = model.head.unscaled()
-    if one.rule is not None and counts is not None:
-        head = head.weighted(TokenWeights.of_corpus(counts, one.rule, model.tokenizer))
-    if one.step is not None and isinstance(model, LongSentenceTransformer):
-        head = replace(head, vectors=one.step, dims=model.truncate_dim)
-    if one.late:
-        head = replace(head, late=True)
-    return cast("LongModel", with_head(cast("Any", model), head))
-
-
-def encode(
-    models: Sequence[LongModel], texts: Sequence[str], kind: PromptType, documents: Documents
-) -> list[list[Any]]:
-    """Return, for each of these models with one backbone, the vectors of all texts, from one pass."""
-    first = models[0]
-    options = documents.options
-    prompt = _prompt(first, kind, documents)
-    if first.kind == "late-interaction":
-        # queries may be read in a way that our engine does not know
-        arguments = {"show_progress_bar": show_bars(), "batch_size": 32, **options, "task": kind.value}
-        return [cast("Any", first).encode(list(texts), prompt=prompt, **arguments)] * len(models)
-    with torch.inference_mode():
-        engine = Engine(models, prompt or None, options.get("batch_size", 32), {"task": kind.value})
-        engine.keep_in(first.embedding_cache)
-        done = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
-    found = []
-    for index, model in enumerate(models):
-        dims = getattr(model, "truncate_dim", None)
-        found.append([done[text][index][..., :dims] for text in texts])
-    return found
-
-
-def encode_sparse(
-    model: LongModel, texts: Sequence[str], kind: PromptType, documents: Documents
-) -> dict[str, sparse.csr_array]:
-    """Return the sparse vectors of each text, `[vectors, words]`: one, or of a document perhaps one for each window."""
-    prompt = _prompt(model, kind, documents)
-    size = documents.options.get("batch_size", 32)
-    found = {}
-    for start in range(0, len(texts), SPARSE_AT_ONCE):
-        part = list(texts[start : start + SPARSE_AT_ONCE])
-        if model.has_several_vectors and kind == PromptType.document:
-            with torch.inference_mode():
-                done = Engine([model], prompt or None, size, {"task": kind.value}).encode(part, show=False)
-            rows = [done[text][0] for text in part]
-        else:
-            arguments = {"task": kind.value, "batch_size": size, "convert_to_sparse_tensor": False}
-            found_rows = cast("Any", model).encode(part, prompt=prompt, show_progress_bar=False, **arguments)
-            rows = list(found_rows[:, None])
-        for text, row in zip(part, rows, strict=True):
-            found[text] = sparse.csr_array(row.float().cpu().numpy())
-    return found
-
-
-def highest(rows: sparse.csr_array) -> sparse.csr_array:
-    """Return the maximum of sparse vectors `[vectors, words]` as one, `[1, words]`.
-
-    >>> highest(sparse.csr_array([[1, 0, 3], [2, 0, 1]])).toarray().tolist()
-    [[2, 0, 3]]
-    """
-    return sparse.csr_array(np.atleast_2d(rows.max(axis=0).toarray()))
-
-
-def _prompt(model: LongModel, kind: PromptType, documents: Documents) -> str | None:
-    """Return the prompt that mteb gives the model for a task, or else its own."""
-    prompt = get_prompt(cast("dict[str, str]", model.prompts), documents.metadata, kind)
-    if prompt is None and kind == PromptType.document:
-        prompt = document_prompt(model)
-    return prompt
-
-
-def document_bytes(model: LongModel) -> int:
-    """Return the maximum bytes of the vectors of a document that fills the target length."""
-    strategy = model.backbone.strategy
-    step = model.head.vectors or (1 if model.kind == "late-interaction" else strategy.target_len)
-    if step == "window":
-        # pcw's windows, without special tokens; windows of other strategies are as long as the trained length
-        size = getattr(strategy, "size", strategy.trained_len)
-        step = max(size - getattr(strategy, "overlap", 0) - 2, 1)
-    return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // int(step))

@@ -10,7 +10,8 @@ from pathlib import Path
 from mteb_longembed.errors import IndexFolderError
 from mteb_longembed.files import cache_folder
 
-from .searcher import Searcher, open_index
+from .opening import open_index
+from .searcher import Searcher
 
 INDEXES = "indexes"
 

@@ -88,16 +88,16 @@ def encoder_in(model: Any) -> Any:
 def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
     """Return what mteb runs for a model of ours: an encoder, or a search where the name requests one."""
     vectors = None
+    if model.kind != "dense" and model.checkpoint is not None:
+        vectors = model.checkpoint.vectors
     inner: Any
     if isinstance(model, LongSparseEncoder):
         inner = SparseEncoderWrapper(model)
-        if model.checkpoint is not None:
-            vectors = model.checkpoint.vectors
         if not settings and vectors is None:
             return cast("MTEBModels", inner)
     elif isinstance(model, LongMultiVectorEncoder):
         is_late = model.kind == "late-interaction"
-        if is_late and not settings:
+        if is_late and not settings and vectors is None:
             return cast("MTEBModels", MultiVectorWrapper(model))
         if not is_late:  # a vector for each token would be 50 MB a document
             model.embedding_cache = EmbeddingCache.from_environment()

@@ -10,7 +10,8 @@ import numpy as np
 from datasets import Dataset
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.data.text_table import stored_table, text_table
+from mteb_longembed.data.stored_texts import Texts, stored_texts
+from mteb_longembed.data.text_table import text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
 
 from .ranking import best_documents, matrices
@@ -89,10 +90,16 @@ class MTEBSearch:
 def documents_of(
     corpus: Dataset, metadata: TaskMetadata, subset: str, options: Mapping[str, Any] | None = None
 ) -> Documents:
-    """Return the documents of a task's corpus, as models read them, title first. Texts go to a temporary file."""
-    texts = chain.from_iterable(texts_of(corpus))
-    table = stored_table(zip(corpus["id"], texts, strict=True))
-    return Documents(list(table["id"]), table["text"], language_of(metadata, subset), metadata, options or {})
+    """Return the documents of a task's corpus, as models read them, title first.
+
+    Texts with titles go to a temporary file; others are read where they are, which is on disk in most tasks.
+    """
+    if "title" in corpus.column_names:
+        table = stored_texts(zip(corpus["id"], chain.from_iterable(texts_of(corpus)), strict=True))
+    else:
+        table = corpus.select_columns(["id", "text"]).with_format("arrow")[:]
+    language = language_of(metadata, subset)
+    return Documents(table["id"].to_pylist(), Texts(table), language, metadata, options or {})
 
 
 class ForeignSearch:

@@ -16,7 +16,7 @@ from mteb_longembed.word_borders import first_words
 
 from .analyzer import NO_TERM, Analyzer, Language, Terms
 from .joining import best_vector
-from .passages import short_windows
+from .passages import short_windows, window_borders
 from .postings import Postings, QueryTerms
 from .scorer import Documents, Span, by_sentence
 from .settings import BM25Settings
@@ -381,21 +381,6 @@ class PassageBM25:
             self._windows.restore(reader.arrays("window-postings"))
         if self._expansion is not None:
             self._expansion.restore(reader.arrays("expansion"), self._forms)
-
-
-def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first words of the windows of `size` words in a text of `n`, and the words after their last ones.
-
-    Consecutive windows share half of their words. There is at least one window; without a size it is the whole text.
-
-    >>> [borders.tolist() for borders in window_borders(10, 4)]
-    [[0, 2, 4, 6], [4, 6, 8, 10]]
-    """
-    if size is None:
-        return np.zeros(1, int), np.full(1, n)
-    step = size // 2
-    firsts = np.arange(0, max(n - step, 1), step)
-    return firsts, np.minimum(firsts + size, n)
 
 
 def _scaled(scores: np.ndarray) -> np.ndarray:

@@ -72,3 +72,18 @@ def best_run(similarities: np.ndarray, spans: Sequence[Span]) -> Span:
             best = score
             found = (spans[start][0], spans[end - 1][1])
     return found
+
+
+def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first words of the windows of `size` words in a text of `n`, and the words after their last ones.
+
+    Consecutive windows share half of their words. There is at least one window; without a size it is the whole text.
+
+    >>> [borders.tolist() for borders in window_borders(10, 4)]
+    [[0, 2, 4, 6], [4, 6, 8, 10]]
+    """
+    if size is None:
+        return np.zeros(1, int), np.full(1, n)
+    step = size // 2
+    firsts = np.arange(0, max(n - step, 1), step)
+    return firsts, np.minimum(firsts + size, n)

@@ -6,59 +6,31 @@ import contextlib
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow
 
-from mteb_longembed.bm25_names import MTEB_BM25, is_bm25_name
 from mteb_longembed.data.stored_texts import Texts, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.files import counted, make_folder
-from mteb_longembed.given import read_given, without_surrogates
-from mteb_longembed.names import absolute_name
+from mteb_longembed.given import read_given, read_pairs, without_surrogates
 from mteb_longembed.values import ENGLISH
 
 from .analyzer import Language
+from .hit import Hit
 from .passage_bm25 import VERSION, PassageBM25
 from .ranking import best_documents
 from .scorer import Documents, Scorer, full_name, full_revision
-from .settings import BM25Settings
+from .settings import is_lexical
 from .storage import Reader, Writer, write_lock
 
 if TYPE_CHECKING:
     from mteb_longembed.data.table import Source
 
-    from .chunks import Chunker
     from .mteb_search import MTEBSearch
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A document that a query found."""
-
-    id: str  #: of the document
-    score: float  #: of the document, by the rule of the model's name
-    start: int  #: first character of the passage
-    end: int  #: end of the passage, excluded
-    passage: str  #: the text of the best window or span; with `passages=False` and one vector, the text that was read
-    document: str = field(default="", repr=False)  #: all of its text
-    #: BM25 alone: the query terms that the passage matches, and the word of the passage that each matches best
-    words: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    def __repr__(self) -> str:
-        passage = f"{self.passage[:200]!r}"
-        if len(self.passage) > 200:  # all that was read, with one vector and `passages=False`
-            passage += "..."
-        return f"Hit(id={self.id!r}, score={self.score:.6g}, start={self.start}, end={self.end}, passage={passage})"
-
-    def around(self, n: int) -> str:
-        """Return the passage with up to `n` characters of the document before and after it."""
-        return self.document[max(self.start - n, 0) : self.end + n]
 
 
 class Searcher:
@@ -87,13 +59,13 @@ class Searcher:
         #: The ids of documents without text. They are kept and never found.
         self.empty: list[str] = []
         # several parts of a hybrid have vectors, and the last one shows passages
-        vectors: Any = getattr(scorer, "vectors", [scorer])[-1]
+        self._vector_scorer: Any = getattr(scorer, "vectors", [scorer])[-1]
         #: The pass that encodes the chunks of a user's chunker.
         self._chunked: Any = None
-        if hasattr(vectors, "finds_windows"):
-            vectors.finds_windows = passages
-            if vectors.encoded.cut is not None:
-                self._chunked = vectors.encoded
+        if hasattr(self._vector_scorer, "finds_windows"):
+            self._vector_scorer.finds_windows = passages
+            if self._vector_scorer.encoded.cut is not None:
+                self._chunked = self._vector_scorer.encoded
         self._lock = threading.RLock()
         #: The version of the saved index whose files are mapped.
         self._saved: Reader | None = None
@@ -120,8 +92,7 @@ class Searcher:
     @property
     def n_vectors(self) -> int:
         """The number of vectors of all documents; 0 for BM25 alone."""
-        scorer: Any = getattr(self.scorer, "vectors", [self.scorer])[-1]
-        representation = getattr(scorer, "representation", None)
+        representation = getattr(self._vector_scorer, "representation", None)
         return 0 if representation is None else representation.vectors.n_vectors
 
     def __len__(self) -> int:
@@ -136,6 +107,8 @@ class Searcher:
             raise InputError(
                 "only a saved searcher can be pickled, because its files are temporary: save it first."
             )
+        from .opening import open_index
+
         return partial(open_index, passages=self.shows_passages), (self.folder,)
 
     # ---- documents ---------------------------------------------------------------------------------------
@@ -156,7 +129,7 @@ class Searcher:
             IndexFolderError: if another process writes, or has written, to the saved index.
         """
         with self._writing():
-            self._add(_pairs(ids, texts))
+            self._add(read_pairs(ids, texts))
 
     def read(self, source: Source) -> None:
         """Add the documents of a file, of a folder of texts or of Parquet files, of a table, or of a stream.
@@ -185,7 +158,7 @@ class Searcher:
 
     def replace(self, ids: Iterable[str], texts: Iterable[str]) -> None:
         """Replace documents by new texts. They come after all others. Arguments and errors as for `add`."""
-        rows = dict(_pairs(ids, texts))
+        rows = dict(read_pairs(ids, texts))
         self.change(rows.keys(), rows)
 
     def change(self, removed: Iterable[str], added: Mapping[str, str]) -> None:
@@ -315,8 +288,8 @@ class Searcher:
             scorer.save(writer)
             reader = writer.commit(
                 name=self.name,
-                revision=None if _is_lexical(self.name) else full_revision(self.scorer.meta),
-                versions=_versions(),
+                revision=None if is_lexical(self.name) else full_revision(self.scorer.meta),
+                versions=index_versions(),
                 documents=len(self._documents),
                 empty=self.empty,
                 source=self.source,
@@ -419,109 +392,8 @@ def _silenced() -> contextlib.AbstractContextManager[None]:
     return silence()
 
 
-def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each id with its text."""
-    missing: Any = None  # neither an id nor a text may be None
-    given = read_given("ids", ids, keys=True), read_given("documents", texts)
-    for key, text in zip_longest(*given, fillvalue=missing):
-        if key is missing or text is missing:
-            raise InputError("every document needs an id, got more of one than of the other: give as many.")
-        yield key, text
-
-
-def open_index(folder: str | Path, *, device: str | None = None, passages: bool = True) -> Searcher:
-    """Open a saved index. Its files are mapped into memory; nothing is encoded or counted again.
-
-    An index of BM25 without query expansion opens without torch, transformers and mteb.
-
-    Args:
-        folder: that `Searcher.save` or `mteb-longembed index` has written.
-        device: where the model runs; default the best device of this machine.
-        passages: as for `search`.
-
-    Raises:
-        IndexFolderError: if the folder holds no index, one of another format, model or version, or damaged files.
-        LongEmbedError: for the same reasons as `load`.
-    """
-    reader = Reader(Path(folder).absolute())
-    name = reader.manifest["name"]
-    for what, version in _versions().items():
-        found = reader.manifest["versions"].get(what)
-        if found != version:
-            raise IndexFolderError(
-                f"the index in {reader.folder} was built with version {found} of {what}, and this is {version}: build "
-                "it again."
-            )
-    if _is_lexical(name):
-        scorer: Any = PassageBM25(BM25Settings.parse(name))
-    else:
-        from .make import make_scorer
-
-        scorer = make_scorer(name, device)
-        if full_revision(scorer.meta) != reader.manifest["revision"]:
-            raise IndexFolderError(
-                f"the index in {reader.folder} was built with revision {reader.manifest['revision']} of {name}, got "
-                f"{full_revision(scorer.meta)}: build it again."
-            )
-    searcher = Searcher(scorer, passages=passages, name=name)
-    searcher._take_over(reader)
-    return searcher
-
-
-def _is_lexical(name: str) -> bool:
-    """Return whether a name requests BM25 without a model."""
-    is_bm25 = name in ("bm25", MTEB_BM25) or is_bm25_name(name)
-    return is_bm25 and BM25Settings.parse(name).expand is None
-
-
-def _versions() -> dict[str, str]:
+def index_versions() -> dict[str, str]:
     """Return the versions that an index depends on."""
     import Stemmer
 
     return {"our BM25": VERSION, "PyStemmer": Stemmer.version().partition(".")[0]}
-
-
-def search(
-    name: str,
-    *,
-    chunker: Chunker | None = None,
-    device: str | None = None,
-    passages: bool = True,
-    language: str | None = None,
-) -> Searcher:
-    """Search your own documents by the name of a model. docs/search.md has recipes for databases.
-
-    `add(ids, texts)` and `read(source)` add documents, `search(query, k=10)` finds them. `protocol` is the same search
-    as mteb's search protocol.
-
-    Args:
-        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without parameters of search; a folder; or any
-            name that mteb knows. A folder alone means `+none`.
-        chunker: cuts documents; each chunk is encoded on its own, and a document scores by its chunks. A function from
-            a text to chunks, each `(start, end)` in characters, perhaps with its own text, or an object of Chonkie,
-            LangChain (`add_start_index=True`) or LlamaIndex.
-        device: where the model runs; default the best device of this machine.
-        passages: whether hits of a name with one vector, and of BM25 alone, show the best window of what was read of
-            the document. The model encodes the windows of a document when it is shown for the first time.
-        language: of BM25's stop words and stems, as mteb writes it, such as `zho-Hans`. Default: English.
-
-    Raises:
-        InputError: if the language is not known.
-        LongEmbedError: for the same reasons as `load`.
-        ModelError: if mteb cannot load the model.
-
-    Example:
-        >>> searcher = mteb_longembed.search("mini-rope+pcw@32k:vectors=window")  # doctest: +SKIP
-        >>> searcher.add(["a", "b"], ["The key is under the mat.", "The cat is on it."])  # doctest: +SKIP
-        >>> searcher.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
-        'a'
-    """
-    from .make import make_scorer
-
-    if language is not None:
-        from mteb_longembed.data.task import check_language
-
-        check_language(language)
-    scorer = make_scorer(name, device, chunker)
-    known_by = "" if chunker is not None else absolute_name(name)
-    return Searcher(scorer, passages=passages, language=language, name=known_by)

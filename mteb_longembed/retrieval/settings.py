@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from mteb_longembed.bm25_names import BM25_SETTINGS, MTEB_BM25, bm25_settings
+from mteb_longembed.bm25_names import BM25_SETTINGS, MTEB_BM25, bm25_settings, is_bm25_name
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.values import Power, read_fields, read_tokens
 
@@ -143,3 +143,9 @@ class BM25Settings(_Settings):
         if target is not None:
             length = read_tokens("the target", target)
         return cls(**cast("dict[str, Any]", settings), target_len=length)
+
+
+def is_lexical(name: str) -> bool:
+    """Return whether a name requests BM25 without a model."""
+    is_bm25 = name in ("bm25", MTEB_BM25) or is_bm25_name(name)
+    return is_bm25 and BM25Settings.parse(name).expand is None

@@ -12,6 +12,7 @@ from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.values import Vectors
 
+from .chunks import Chunk
 from .encoding import Pass
 from .passages import best_run, short_windows
 from .scorer import Documents, Span, by_sentence
@@ -207,13 +208,15 @@ class VectorScorer:
         text = self.encoded.documents.texts[index]
         parts = [text[start:end] for start, end in self._spans[index]]
         arrays = self.encoded.document_arrays(self.representation, parts)
-        return int(np.argmax([(query @ self._mapped(rows).T).max(axis=1).mean() for rows in arrays]))
+        # rows of zeros fill up windows
+        tokens = [self._mapped(rows[rows.any(axis=-1)]) for rows in arrays]
+        return int(np.argmax([(query @ rows.T).max(axis=1).mean() for rows in tokens]))
 
     def _divided(self, text: str) -> list[Span]:
         """Return the passages that may be shown, in the order of their vectors."""
         encoded = self.encoded
         if encoded.cut is not None:
-            return [chunk.span for chunk in encoded.cut(text)]
+            return [self._read_of(chunk, text) for chunk in encoded.cut(text)]
         spans = [(0, len(text))]
         if encoded.is_late:
             return short_windows(text) or spans
@@ -222,6 +225,16 @@ class VectorScorer:
         if self.has_several_vectors or not self.finds_windows:
             return spans
         return short_windows(text[: spans[0][1]]) or spans
+
+    def _read_of(self, chunk: Chunk, text: str) -> Span:
+        """Return the part of a chunk that the model reads; all of it where the chunk has a text of its own."""
+        start, end = chunk.span
+        if not self.encoded.is_ours or chunk.text != text[start:end]:
+            return chunk.span
+        [(_, n_read)] = passages_of(self.encoded.model_of(self.representation), chunk.text)
+        if not chunk.text[n_read:].strip():
+            return chunk.span
+        return start, start + n_read
 
     def _passage_vectors(self, shown: set[int]) -> dict[int, np.ndarray]:
         """Return the vectors of the passages of documents that have several, as they are compared, `[passages, d]`."""

@@ -157,6 +157,56 @@ class CorpusVectors(ByDocument):
         self._width = self._saved.shape[1]
 
 
+class WindowTokens(CorpusVectors):
+    """Token vectors by document, and how many of them each of its windows has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes: list[np.ndarray] = []
+
+    def append(self, documents: Iterable[np.ndarray]) -> None:
+        """Add documents, each `[tokens, d]` or `[windows, tokens, d]`, with zeros where a window has no token."""
+        sizes = []
+
+        def tokens() -> Iterator[np.ndarray]:
+            for document in documents:
+                windows = document.reshape(-1, *document.shape[-2:])
+                real = windows.any(axis=2)
+                counts = real.sum(axis=1)
+                sizes.append(counts[counts > 0])
+                yield windows[real]
+
+        super().append(tokens())
+        self._sizes += sizes
+
+    def windows(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the number of windows of each of these documents, and the number of tokens of each window."""
+        sizes = self._sizes[first:last]
+        return np.array(list(map(len, sizes))), np.concatenate(sizes)
+
+    def keep_first(self, n: int) -> None:
+        """Forget all documents after the first `n`."""
+        super().keep_first(n)
+        del self._sizes[n:]
+
+    def keep(self, documents: np.ndarray) -> None:
+        """Keep the vectors of some documents, bool `[documents]`, in a new file."""
+        super().keep(documents)
+        self._sizes = [self._sizes[index] for index in np.flatnonzero(documents)]
+
+    def save(self, writer: Writer, name: str) -> None:
+        """Write the vectors and the windows."""
+        super().save(writer, name)
+        counts, sizes = self.windows(0, len(self))
+        writer.arrays(f"{name}-windows", {"counts": counts, "sizes": sizes})
+
+    def restore(self, reader: Reader, name: str) -> None:
+        """Map the vectors of a saved index, and read the windows."""
+        super().restore(reader, name)
+        windows = reader.arrays(f"{name}-windows")
+        self._sizes = np.split(windows["sizes"], np.cumsum(windows["counts"])[:-1])
+
+
 def document_scores(
     vectors: CorpusVectors,
     queries: np.ndarray,
@@ -168,6 +218,7 @@ def document_scores(
     """Return the score of each document for each query, float32 `[queries, documents]`, one block at a time.
 
     A vector scores its product with the query vector plus the offset of the query, divided by the vector's length.
+    Of `WindowTokens`, a document has the score of its best window.
 
     Args:
         vectors: of the documents.
@@ -187,14 +238,20 @@ def document_scores(
         if lengths is not None:
             scores += offsets
             scores /= lengths[vector : vector + len(rows)]
-        if len(rows) > len(of_documents):
+        of_parts = of_documents
+        n_windows = None
+        if isinstance(vectors, WindowTokens):
+            n_windows, of_parts = vectors.windows(document, document + len(of_documents))
+        if len(rows) > len(of_parts):
             if temperature is None:
-                scores = best_vector(scores, of_documents)
+                scores = best_vector(scores, of_parts)
             else:
-                scores = all_vectors(scores, of_documents, temperature)
+                scores = all_vectors(scores, of_parts, temperature)
         if counts is not None:
             starts = np.cumsum(counts) - counts
             scores = np.add.reduceat(scores, starts, axis=0) / counts[:, None].astype(np.float32)
+        if n_windows is not None:
+            scores = best_vector(scores, n_windows)
         found[:, document : document + len(of_documents)] = scores
         document += len(of_documents)
         vector += len(rows)

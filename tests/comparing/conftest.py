@@ -7,7 +7,7 @@ import pytest
 import mteb_longembed
 from mteb_longembed.comparing import run
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.data.task import files_task
 from tests import tiny
 from tests.own_data import beir

@@ -15,7 +15,7 @@ from mteb_longembed import cli
 from mteb_longembed.comparing import cache as caching
 from mteb_longembed.comparing.cache import Cache
 from mteb_longembed.comparing.candidates import named
-from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.data.task import files_task
 from mteb_longembed.errors import StorageError

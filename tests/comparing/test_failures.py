@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mteb_longembed.comparing.candidates import Candidate, named
-from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.failures import base_row, failures
 from mteb_longembed.comparing.page import failures_table
 from mteb_longembed.comparing.summary import summarise

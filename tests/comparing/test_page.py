@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.figure import draw_costs, draw_figure
 from mteb_longembed.comparing.page import Table, as_json, failures_table, page, ranking_table
 from mteb_longembed.comparing.summary import by_split, summarise

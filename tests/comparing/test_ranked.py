@@ -14,7 +14,7 @@ import pytest
 
 import mteb_longembed as longembed
 from mteb_longembed.cli import main
-from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.ranked import Ranked, read_run
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError, InputError

@@ -14,9 +14,9 @@ import mteb_longembed
 from mteb_longembed.comparing import candidates as naming
 from mteb_longembed.comparing import compare as comparing
 from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
-from mteb_longembed.comparing.compare import _further
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.run import Done
+from mteb_longembed.comparing.schedule import further
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.errors import INTERRUPTED, InputError, UnknownNameError
@@ -180,12 +180,12 @@ def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chun
     splits = splits_of(task)
     first, second = (named(f"mini-ape+{tail}") for tail in ("pi@1024", "gp@1024"))
     for order in ((first, second), (second, first)):
-        found = _further([done(c, 1.0) for c in (*order, LEXICAL)], splits, pytest.fail)
+        found = further([done(c, 1.0) for c in (*order, LEXICAL)], splits, pytest.fail)
         assert found[0].name == f"{order[0].name}:fusion=bm25"
     own = naming.chunked(
         named("mini-ape+none"), read_chunker((lambda text: [(0, len(text))], "v1"), "halves")
     )
-    (fused,) = _further([done(own, 1.0), done(second, 0.5)], splits, pytest.fail)
+    (fused,) = further([done(own, 1.0), done(second, 0.5)], splits, pytest.fail)
     assert fused.kind == "fusion" and fused.chunker is not None and fused.id.endswith("fusion-bm25")
 
 

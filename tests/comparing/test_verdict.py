@@ -62,6 +62,17 @@ def test_a_leader_that_is_not_sure_says_who_may_be_best() -> None:
     assert advice(behind).certainty.endswith(" of the resamples of 50 queries.")
 
 
+@pytest.mark.parametrize("n_rivals", [2, 3, 4])
+def test_three_rivals_are_named_whose_share_is_at_least_one_in_a_hundred(n_rivals) -> None:
+    leader, rival, last = LEADING
+    rivals = [replace(rival, id=str(n), label=f"+rival{n}", near_share=0.01) for n in range(n_rivals)]
+    found = advice([leader, *rivals, replace(last, near_share=0.0099)]).certainty
+    names = [f"+rival{n} (1 %)" for n in range(n_rivals)]
+    if n_rivals == 4:
+        names[3:] = ["1 more"]
+    assert found.partition("not separated from it: ")[2].partition(". About")[0] == ", ".join(names)
+
+
 def test_an_interrupted_comparison_says_so_first() -> None:
     found = advise(LEADING, SETTING, unfinished="3 of 17 candidates, interrupted")
     assert found.use.startswith("3 of 17 candidates, interrupted. So far: use +ntk@4096 for now: ")
@@ -193,7 +204,8 @@ def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate
         ({"longest": 512}, 0, "the longest has 512 tokens, and base reads 512"),
         ({"share_unknown": 0.9}, 0, "90 % of the documents' tokens are unknown to the tokenizer of base:"),
         ({}, 3, "base gives documents equal scores where that decides (3 queries): "),
-        ({"longest": 513, "share_unknown": 0.01}, 0, ""),
+        ({"share_unknown": 0.05}, 0, "5 % of the documents' tokens are unknown"),
+        ({"longest": 513, "share_unknown": 0.0499}, 0, ""),
     ],
 )
 def test_what_misleads_is_said_where_it_is_true(cost, tied, said) -> None:

@@ -255,10 +255,9 @@ def test_folders_of_other_libraries_are_extended(made_by, tmp_path):
 # ---- what does not fit ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("vectors", [8, "window"])
-def test_vectors_of_our_own_are_refused(base, vectors):
-    with pytest.raises(IncompatibleError, match="has a vector for each token"):
-        extended(base, "pcw", vectors=vectors)
+def test_averages_of_tokens_are_refused(base):
+    with pytest.raises(IncompatibleError, match="vectors=8 with tiny/late, a late-interaction model"):
+        extended(base, "pcw", vectors=8)
 
 
 def test_an_extended_model_is_not_extended_again(base):

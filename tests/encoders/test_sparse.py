@@ -172,7 +172,7 @@ def test_the_model_without_inference_for_queries_reads_long_documents(base, tmp_
 
 
 def test_vectors_of_spans_are_refused(base):
-    with pytest.raises(IncompatibleError, match="documents or windows"):
+    with pytest.raises(IncompatibleError, match="vectors=8 with tiny/sparse, a sparse model"):
         extended(base, "pcw", vectors=8)
 
 

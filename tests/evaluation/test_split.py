@@ -77,6 +77,19 @@ def test_judged_documents_stay_then_hard_ones_then_drawn_ones(tmp_path) -> None:
         kept(root, 1)
 
 
+def test_the_best_documents_of_bm25_are_the_hard_ones_first_by_rank_and_then_by_query(tmp_path) -> None:
+    words = [f"q{query}" for query in range(2)]
+    # after the judged document d0 or d1, the one with the query's word most often is the best
+    texts = ["q0 " * 30, "q1 " * 30]
+    texts += [f"{word} " * (20 - 4 * rank) + "x " * 20 for rank in range(4) for word in words]
+    texts += ["x y z"] * 20
+    root = beir(tmp_path, texts, words)
+    # judged ones, and half of the others
+    for n, hard in ((4, {"d2"}), (6, {"d2", "d3"}), (8, {"d2", "d3", "d4"})):
+        names = [set(kept(root, n, seed)) for seed in range(9)]
+        assert set.intersection(*names) == {"d0", "d1", *hard}
+
+
 def test_a_sample_leaves_the_task_as_it_is(tmp_path) -> None:
     task = beir_task(folder(tmp_path))
     (whole,) = splits_of(task)

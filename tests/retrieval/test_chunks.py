@@ -230,6 +230,11 @@ def test_chunks_longer_than_the_model_are_told_once_with_the_share_that_is_read(
     assert len([one for one in told if "chunks are longer" in str(one.message)]) == 1
     read = int(re.search(r"reads (\d+)%", str(told[-1].message))[1])
     assert read == pytest.approx(100 * (2 * room + 3) / 203, abs=3)
+    # a hit shows what was read
+    hits = {hit.id: hit for hit in searcher.search(tiny.text(5))}
+    ids = searcher.scorer.encoded.model.tokenizer(hits["a"].passage, add_special_tokens=False)["input_ids"]
+    assert (hits["a"].start, len(ids)) == (0, room) and hits["a"].end < len(hits["a"].document)
+    assert hits["c"].passage == hits["c"].document
 
 
 def test_chunks_that_the_model_reads_to_their_ends_are_not_told_of(folder, recwarn):

@@ -11,10 +11,12 @@ from datasets import Dataset
 from mteb.models.models_protocols import SearchProtocol
 
 import mteb_longembed as longembed
+from mteb_longembed.data.stored_texts import stored_texts
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.retrieval import mteb_search
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
@@ -199,6 +201,16 @@ def test_one_document_is_searched_without_a_map(folder, caplog) -> None:
     assert "whitening needs two different vectors, got 1: it changes nothing" in caplog.text
 
 
+def test_texts_without_titles_are_read_where_they_are(monkeypatch) -> None:
+    written: list[object] = []
+    monkeypatch.setattr(mteb_search, "stored_texts", lambda rows: written.append(rows) or stored_texts(rows))
+    titled = corpus(0)
+    metadata = WHERE["task_metadata"]
+    bare = mteb_search.documents_of(titled.remove_columns("title"), metadata, "default")
+    assert not written and list(bare.texts) == titled["text"][:]
+    assert list(mteb_search.documents_of(titled, metadata, "default").texts) == list(bare.texts) and written
+
+
 # ---- queries by sentence -----------------------------------------------------------------------------------
 
 
@@ -235,24 +247,33 @@ def test_what_adapt_makes_and_saves_searches_as_the_name_does(folder, tail, rule
     assert scores[1] == pytest.approx(scores[0], abs=1e-4)
 
 
-@pytest.mark.parametrize("size", [3, 4])
-def test_each_token_of_a_query_finds_its_best_chunk(folder, size) -> None:
-    """A chunk is the mean of token embeddings of length 1, without special tokens."""
-    model = longembed.load(f"{folder}+pi@128", device="cpu")
+@pytest.mark.parametrize(("size", "dtype"), [(3, "fp32"), (4, "fp32"), (4, "bf16")])
+def test_each_token_of_a_query_finds_its_best_chunk(folder, size, dtype) -> None:
+    """A chunk is the mean of token embeddings of length 1, without special tokens; of a text without others, of all."""
+    name = f"{folder}+pi@128:dtype={dtype}"
+    model = longembed.load(name, device="cpu")
 
     def tokens(kind: str, texts: list[str]) -> list[np.ndarray]:
-        rows = model.encode(texts, prompt_name=kind, output_value="token_embeddings")
-        return [unit(np.asarray(row)[3:-1]) for row in rows]  # behind [CLS] and the prompt's two tokens
+        found = []
+        for text in texts:  # one by one, so without padding
+            row = np.asarray(model.encode([text], prompt_name=kind, output_value="token_embeddings")[0])
+            own = row[3:-1]  # behind [CLS] and the prompt's two tokens
+            found.append(unit(own if len(own) else row))
+        return found
 
-    documents = list(corpus(0)["text"])
+    documents = [*corpus(0)["text"], "", tiny.WORDS[5]]
+    queries = [*QUERIES["text"], tiny.WORDS[7]]
     want = []
-    for query in tokens("query", QUERIES["text"]):
+    for query in tokens("query", queries):
         of_documents = []
-        for rows in tokens("document", documents):
-            starts = range(0, len(rows), size)
-            chunks = unit(np.stack([rows[start : start + size].mean(axis=0) for start in starts]))
+        for text, rows in zip(documents, tokens("document", documents), strict=True):
+            step = size if text else len(rows)
+            starts = range(0, len(rows), step)
+            chunks = unit(np.stack([rows[start : start + step].mean(axis=0) for start in starts]))
             of_documents.append(np.mean([max(chunks @ token) for token in query]))
         want.append(of_documents)
-    late = longembed.search(f"{folder}+pi@128:query=tokens,vectors={size}", device="cpu").protocol
-    late.index(corpus(0), **WHERE)
-    assert late.scorer.scores(QUERIES["text"]) == pytest.approx(np.array(want), abs=1e-5)
+    late = longembed.search(f"{name},query=tokens,vectors={size}", device="cpu").protocol
+    rows = {"id": list(map(str, range(len(documents)))), "title": [""] * len(documents), "text": documents}
+    late.index(Dataset.from_dict(rows), **WHERE)
+    tolerance = 1e-5 if dtype == "fp32" else 1e-2
+    assert late.scorer.scores(queries) == pytest.approx(np.array(want), abs=tolerance)

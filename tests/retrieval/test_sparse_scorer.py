@@ -22,6 +22,7 @@ from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.sparse_scorer import SparseScorer
 from mteb_longembed.retrieval.sparse_vectors import SparseVectors
+from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.encoders.strategies.test_pcw import slow_windows
@@ -34,7 +35,7 @@ QUERIES = [tiny.text(6, 3), tiny.text(4, 7), tiny.text(3, 52)]
 #: Kind -> the names of searches, behind their base.
 TAILS = {
     "sparse": ["+pcw@128", "+pcw@128:vectors=window", "+ntk@128:fusion=bm25", "+pcw@128:fusion=bm25,vectors=window"],
-    "late": ["+pcw@128", "+pi@128:fusion=bm25"],
+    "late": ["+pcw@128", "+pcw@128:vectors=window", "+pi@128:fusion=bm25", "+pcw@128:fusion=bm25,vectors=window"],
 }  # fmt: skip
 CELLS = [(kind, tail) for kind, tails in TAILS.items() for tail in tails]
 
@@ -57,19 +58,35 @@ def searcher(name: str, documents: dict[str, str] = DOCUMENTS) -> Searcher:
 # ---- scores ---------------------------------------------------------------------------------------------------
 
 
-def test_the_best_window_of_a_document_counts(bases):
-    model = longembed.load(f"{bases['sparse']}+none", device="cpu")
+def of_window(model: Any, ids: list[int], query: torch.Tensor) -> float:
+    """Score one window, run through the stock modules."""
+    row = torch.tensor([ids])
+    with torch.inference_mode():
+        features = model(
+            {"input_ids": row, "attention_mask": torch.ones_like(row), "modality": "text"}, task="document"
+        )
+    if "sentence_embedding" in features:
+        return float(query @ features["sentence_embedding"][0])
+    tokens = features["token_embeddings"][0][features["attention_mask"][0].bool()]
+    return float(np.mean([max(float(one @ token) for token in tokens) for one in query]))
+
+
+@pytest.mark.parametrize("kind", ["sparse", "late"])
+@pytest.mark.parametrize("overlap", [0, 5])
+def test_the_best_window_of_a_document_counts(bases, kind, overlap):
+    model = longembed.load(f"{bases[kind]}+none", device="cpu")
+    queries = model.encode_query(QUERIES)
+    if kind == "sparse":
+        queries = queries.to_dense()
     want = np.zeros((len(QUERIES), len(DOCUMENTS)))
-    for row, query in enumerate(model.encode_query(QUERIES).to_dense()):
+    for row, query in enumerate(queries):
         for column, text in enumerate(DOCUMENTS.values()):
             ids = model.tokenizer(tiny.PROMPTS["document"] + text)["input_ids"]
-            for window in slow_windows(len(ids), tiny.TRAINED, 0, 3, 1):
-                with torch.inference_mode():
-                    features = {"input_ids": torch.tensor([[ids[place] for place in window]])}
-                    features["attention_mask"] = torch.ones_like(features["input_ids"])
-                    vector = model(features, task="document")["sentence_embedding"][0]
-                want[row, column] = max(want[row, column], float(query @ vector))
-    got = searcher(f"{bases['sparse']}+pcw@128:vectors=window").scorer.scores(QUERIES)
+            windows = slow_windows(len(ids), tiny.TRAINED, overlap, 3, 1)
+            want[row, column] = max(
+                of_window(model, [ids[place] for place in window], query) for window in windows
+            )
+    got = searcher(f"{bases[kind]}+pcw@128:overlap={overlap},vectors=window").scorer.scores(QUERIES)
     same_vectors(got, want)
 
 
@@ -81,10 +98,11 @@ def test_one_sparse_vector_scores_as_the_model_does(bases, tail):
     same_vectors(got, want.to_dense() if want.is_sparse else want)
 
 
-def test_one_pass_gives_vectors_of_documents_and_of_windows(bases):
-    name = f"{bases['sparse']}+pcw@128"
+@pytest.mark.parametrize(("kind", "scorer_class"), [("sparse", SparseScorer), ("late", VectorScorer)])
+def test_one_pass_gives_vectors_of_documents_and_of_windows(bases, kind, scorer_class):
+    name = f"{bases[kind]}+pcw@128"
     shared = Pass(lambda: mteb.get_model(name, device="cpu"))
-    scorers = [SparseScorer(shared, vectors, SearchSettings()) for vectors in (None, "window")]
+    scorers = [scorer_class(shared, vectors, SearchSettings()) for vectors in (None, "window")]
     documents = Documents(list(DOCUMENTS), list(DOCUMENTS.values()))
     for scorer, tail in zip(scorers, ("", ":vectors=window"), strict=True):
         scorer.fit(documents)
@@ -180,8 +198,14 @@ def test_compare_tries_them_as_a_dense_base(bases, tmp_path):
         for kind in bases
     }
     assert names == {
-        "sparse": ["+none@16", "+pcw@128:fusion=bm25,vectors=window", "+pcw@128:vectors=window", "+pcw@128"],
-        "late": ["+none@16", "+pcw@128:fusion=bm25", "+pcw@128"],
+        kind: [
+            "+none@16",
+            "+pcw@128:vectors=window",
+            "+pcw@128:fusion=bm25,vectors=window",
+            "+pcw@128:fusion=bm25",
+            "+pcw@128",
+        ]
+        for kind in bases
     }
     every = [name for kind in bases for name in candidates_of(str(bases[kind]), ["pcw"], 128)[0]]
     table = compare(every, task, tmp_path / "out", bm25=True).to_dataframe()

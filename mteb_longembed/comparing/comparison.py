@@ -1,0 +1,158 @@
+"""The result of a comparison."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+
+import pandas as pd
+from tabulate import tabulate  # type: ignore[import-untyped]
+
+from mteb_longembed.data.task import OwnData, is_known_task
+from mteb_longembed.evaluation.resampling import N_RESAMPLES, SEED
+from mteb_longembed.evaluation.split import Split
+
+from .candidates import last_part
+from .run import Done, Runner
+from .summary import Row, by_split, frame_of, resamples_of, summarise
+from .verdict import Advice, Note, Setting, advise, cautions
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison:
+    """The result of a comparison.
+
+    Args:
+        scores: one row for each query of each candidate: candidate, task, split, query, score and other metrics.
+        rows: one for each candidate, the best first.
+        by_split: one row for each candidate and split.
+        queries: one row for each query: task, split, query, its text, and the ids of its relevant documents.
+        advice: what to use.
+        notes: further sentences, each with its kind.
+        tasks: names of the tasks.
+        metrics: what was scored, the first one ranks; if each task has its own, all of them.
+        setting: the numbers of queries that all candidates answered, and of their clusters.
+        n_documents: documents of all splits.
+        is_complete: whether it was not interrupted.
+        identity: a hash of data, candidates and metrics.
+        written: when it was made, in UTC.
+    """
+
+    scores: pd.DataFrame
+    rows: list[Row]
+    by_split: pd.DataFrame
+    queries: pd.DataFrame
+    advice: Advice
+    notes: list[Note]
+    tasks: list[str]
+    metrics: list[str]
+    setting: Setting
+    n_documents: int
+    is_complete: bool
+    identity: str
+    written: str
+
+    def __repr__(self) -> str:
+        first = [(row.label, f"{row.score.mean:.1f}", row.standing) for row in self.rows[:10]]
+        return "\n".join([*self.advice.answer, tabulate(first, ["label", "score", "standing"], "plain")])
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row for each candidate, by its id, the best first."""
+        return frame_of(self.rows)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return one row for each candidate, the best first: scores with intervals, shares, standing and cost."""
+        return self.summary.copy()
+
+    @property
+    def recommended(self) -> Row:
+        """The row of the candidate to use."""
+        return next(row for row in self.rows if row.id == self.advice.recommended)
+
+    @property
+    def metric(self) -> str:
+        """What ranks: the metric, or `main score` if the tasks have different ones."""
+        ranking = [metric for metric in self.metrics if metric not in self.scores.columns]
+        if len(ranking) == 1:
+            return ranking[0]
+        return "main score"
+
+    @property
+    def signature(self) -> str:
+        """What all numbers depend on, in one line."""
+        parts = [self.setting.queries, f"{N_RESAMPLES:,} resamples, seed {SEED}", ", ".join(self.metrics)]
+        return " | ".join([*parts, f"mteb-longembed {version('mteb-longembed')}"])
+
+    def texts(self, kind: str) -> list[str]:
+        """Return the notes of a kind."""
+        return [note.text for note in self.notes if note.kind == kind]
+
+
+def rows_of(done: Sequence[Done]) -> list[Row]:
+    """Return the rows of the candidates that have run."""
+    scores = pd.concat([one.scores for one in done], ignore_index=True)
+    costs = {one.candidate.id: one.cost for one in done}
+    return summarise(scores, [one.candidate for one in done], costs)
+
+
+def comparison_of(
+    splits: Sequence[Split], runner: Runner, done: Sequence[Done], notes: list[Note], *, n_left: int
+) -> Comparison:
+    """Return what the candidates that have run say."""
+    scores = pd.concat([one.scores for one in done], ignore_index=True)
+    candidates = [one.candidate for one in done]
+    rows = rows_of(done)
+    tasks = list(dict.fromkeys(split.label[0] for split in splits))
+    own = splits[0].task
+    corpus = None
+    if isinstance(own, OwnData) and isinstance(own.corpus_source, Path):
+        corpus = str(own.corpus_source.resolve())
+    setting = Setting(
+        # `mteb run` knows neither tasks of your own data nor samples, which have other names
+        tasks=[task for task in tasks if is_known_task(task)],
+        n_queries=len(done[0].scores),
+        n_clusters=resamples_of(scores, [candidates[0].id]).n_clusters,
+        corpus=corpus,
+        language=getattr(own, "language", None),
+    )
+    notes = [*cautions(scores, rows), *notes]
+    models = dict.fromkeys(one.base or one.expand for one in candidates)
+    short = [f"{last_part(model)} is {model}" for model in models if model != last_part(model)]
+    if short:
+        notes.append(Note("data", f"Short names: {', '.join(short)}."))
+    unfinished = ""
+    if n_left:
+        unfinished = f"{len(done)} of {len(done) + n_left} candidates, interrupted"
+    metrics = list(dict.fromkeys(map(str, chain.from_iterable(split.metrics for split in splits))))
+    rule = [split.task.ignore_identical_ids for split in splits]
+    parts = [*(split.digest for split in splits), *metrics, *(one.id for one in runner.candidates), *rule]
+    return Comparison(
+        scores=scores,
+        rows=rows,
+        by_split=by_split(scores),
+        queries=_queries_of(splits),
+        advice=advise(rows, setting, unfinished=unfinished),
+        notes=notes,
+        tasks=tasks,
+        metrics=metrics,
+        setting=setting,
+        n_documents=sum(len(split.corpus) for split in splits),
+        is_complete=not n_left,
+        identity=hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest(),
+        written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )
+
+
+def _queries_of(splits: Sequence[Split]) -> pd.DataFrame:
+    """Return the judged queries, for `Comparison.queries`."""
+    rows = []
+    for split in splits:
+        for query, text in split.judged_queries.items():
+            relevant = sorted(document for document, grade in split.judged[query].items() if grade > 0)
+            rows.append((*split.label, query, text, relevant))
+    return pd.DataFrame(rows, columns=["task", "split", "query", "text", "relevant"])

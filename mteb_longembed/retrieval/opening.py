@@ -1,0 +1,103 @@
+"""Open a search: by the name of a model, or from the folder of a saved index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mteb_longembed.errors import IndexFolderError
+from mteb_longembed.names import absolute_name
+
+from .passage_bm25 import PassageBM25
+from .scorer import full_revision
+from .searcher import Searcher, index_versions
+from .settings import BM25Settings, is_lexical
+from .storage import Reader
+
+if TYPE_CHECKING:
+    from .chunks import Chunker
+
+
+def open_index(folder: str | Path, *, device: str | None = None, passages: bool = True) -> Searcher:
+    """Open a saved index. Its files are mapped into memory; nothing is encoded or counted again.
+
+    An index of BM25 without query expansion opens without torch, transformers and mteb.
+
+    Args:
+        folder: that `Searcher.save` or `mteb-longembed index` has written.
+        device: where the model runs; default the best device of this machine.
+        passages: as for `search`.
+
+    Raises:
+        IndexFolderError: if the folder holds no index, one of another format, model or version, or damaged files.
+        LongEmbedError: for the same reasons as `load`.
+    """
+    reader = Reader(Path(folder).absolute())
+    name = reader.manifest["name"]
+    for what, version in index_versions().items():
+        found = reader.manifest["versions"].get(what)
+        if found != version:
+            raise IndexFolderError(
+                f"the index in {reader.folder} was built with version {found} of {what}, and this is {version}: build "
+                "it again."
+            )
+    if is_lexical(name):
+        scorer: Any = PassageBM25(BM25Settings.parse(name))
+    else:
+        from .make import make_scorer
+
+        scorer = make_scorer(name, device)
+        if full_revision(scorer.meta) != reader.manifest["revision"]:
+            raise IndexFolderError(
+                f"the index in {reader.folder} was built with revision {reader.manifest['revision']} of {name}, got "
+                f"{full_revision(scorer.meta)}: build it again."
+            )
+    searcher = Searcher(scorer, passages=passages, name=name)
+    searcher._take_over(reader)
+    return searcher
+
+
+def search(
+    name: str,
+    *,
+    chunker: Chunker | None = None,
+    device: str | None = None,
+    passages: bool = True,
+    language: str | None = None,
+) -> Searcher:
+    """Search your own documents by the name of a model. docs/search.md has recipes for databases.
+
+    `add(ids, texts)` and `read(source)` add documents, `search(query, k=10)` finds them. `protocol` is the same search
+    as mteb's search protocol.
+
+    Args:
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without parameters of search; a folder; or any
+            name that mteb knows. A folder alone means `+none`.
+        chunker: cuts documents; each chunk is encoded on its own, and a document scores by its chunks. A function from
+            a text to chunks, each `(start, end)` in characters, perhaps with its own text, or an object of Chonkie,
+            LangChain (`add_start_index=True`) or LlamaIndex.
+        device: where the model runs; default the best device of this machine.
+        passages: whether hits of a name with one vector, and of BM25 alone, show the best window of what was read of
+            the document. The model encodes the windows of a document when it is shown for the first time.
+        language: of BM25's stop words and stems, as mteb writes it, such as `zho-Hans`. Default: English.
+
+    Raises:
+        InputError: if the language is not known.
+        LongEmbedError: for the same reasons as `load`.
+        ModelError: if mteb cannot load the model.
+
+    Example:
+        >>> searcher = mteb_longembed.search("mini-rope+pcw@32k:vectors=window")  # doctest: +SKIP
+        >>> searcher.add(["a", "b"], ["The key is under the mat.", "The cat is on it."])  # doctest: +SKIP
+        >>> searcher.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
+        'a'
+    """
+    from .make import make_scorer
+
+    if language is not None:
+        from mteb_longembed.data.task import check_language
+
+        check_language(language)
+    scorer = make_scorer(name, device, chunker)
+    known_by = "" if chunker is not None else absolute_name(name)
+    return Searcher(scorer, passages=passages, language=language, name=known_by)
