@@ -14,6 +14,7 @@ import pandas as pd
 
 from experiments.measuring import write_part
 from mteb_longembed import compare
+from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.summary import resamples_of
 from mteb_longembed.encoders.checkpoint import open_checkpoint
@@ -93,7 +94,7 @@ def measure(folder: Path, model: Path, sample: int | None) -> None:
     """Measure all methods with a model on a collection, and replace the old rows of the file."""
     kind = open_checkpoint(ModelSpec.parse(f"{model}+none")).base.kind
     methods = METHODS if kind == "dense" else TOKEN_METHODS
-    names = {method: name.replace("MODEL", str(model)) for method, name in methods.items()}
+    names = {method: named(name.replace("MODEL", str(model))).id for method, name in methods.items()}
     files = {name: folder / f"{name}.jsonl" for name in ("corpus", "queries", "qrels")}
     comparison = compare(list(names.values()), bm25=False, metric="nDCG@10", sample=sample, **files)
     rows = rows_of(comparison, names)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mteb_longembed.commands import JSON
+from mteb_longembed.retrieval.kept_index import INDEXES
+from mteb_longembed.retrieval.storage import MANIFEST, holds_index
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
     if args.clear:
         for path in _files(root):
             path.unlink()
-        for folder in (root / "indexes").glob("*"):
+        for folder in (root / INDEXES).glob("*"):
             with contextlib.suppress(OSError):
                 folder.rmdir()
     if args.json:
@@ -48,11 +50,10 @@ def _rows(root: Path) -> list[dict[str, Any]]:
     embeddings = sum(path.stat().st_size for path in root.glob("embeddings-*.sqlite*"))
     if embeddings:
         rows.append({"what": "embeddings", "bytes": embeddings})
-    for folder in sorted((root / "indexes").glob("*")):
-        manifest = folder / "index.json"
+    for folder in sorted((root / INDEXES).glob("*")):
         name = folder.name
-        if manifest.exists():
-            described = json.loads(manifest.read_bytes())
+        if holds_index(folder):
+            described = json.loads((folder / MANIFEST).read_bytes())
             name = f"index of {described['documents']:,} documents, {described['name']}"
         rows.append({"what": name, "bytes": sum(path.stat().st_size for path in folder.iterdir())})
     return rows
@@ -62,5 +63,5 @@ def _files(root: Path) -> list[Path]:
     """Return the files of our caches, and no others that the folder may hold."""
     return [
         *root.glob("embeddings-*.sqlite*"),
-        *(path for path in root.glob("indexes/*/*") if path.is_file()),
+        *(path for path in root.glob(f"{INDEXES}/*/*") if path.is_file()),
     ]

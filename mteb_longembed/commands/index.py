@@ -32,12 +32,11 @@ def main(args: argparse.Namespace) -> int:
         InputError: if the folder holds an index already, or the model has no such name.
         DataError: if the corpus is empty or breaks a rule.
     """
-    from mteb_longembed.errors import InputError
     from mteb_longembed.retrieval.opening import search
     from mteb_longembed.retrieval.recommended import recommended
+    from mteb_longembed.retrieval.storage import check_new
 
-    if (args.to / "index.json").exists():
-        raise InputError(f"{args.to} holds an index already: give another folder.")
+    check_new(args.to)
     start = time.monotonic()
     searcher = search(recommended(args.model), device=args.device, language=args.language)
     searcher.read(args.corpus)

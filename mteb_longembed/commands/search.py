@@ -91,9 +91,9 @@ def _searcher(args: argparse.Namespace) -> Searcher:
     """Open a saved index, or the one that the cache keeps of the corpus, or make one."""
     from mteb_longembed.retrieval.kept_index import kept_index
     from mteb_longembed.retrieval.opening import open_index, search
-    from mteb_longembed.retrieval.storage import MANIFEST
+    from mteb_longembed.retrieval.storage import holds_index
 
-    if (Path(args.model) / MANIFEST).is_file():
+    if holds_index(Path(args.model)):
         if args.corpus is not None:
             raise InputError(f"{args.model} is an index, which has its documents: leave out --corpus.")
         return open_index(args.model, device=args.device, passages=args.passages)

@@ -12,7 +12,9 @@ from mteb_longembed.files import cache_folder
 
 from .opening import open_index
 from .searcher import Searcher
+from .storage import holds_index
 
+#: The folder of the cache that holds them.
 INDEXES = "indexes"
 
 
@@ -43,7 +45,7 @@ def kept_index(
     if root is not None and use_cache:
         text = repr([*key, str(corpus.absolute())])
         folder = root / INDEXES / hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        if (folder / "index.json").exists():
+        if holds_index(folder):
             try:
                 searcher = open_index(folder, device=device, passages=passages)
                 if searcher.source != fingerprint(corpus):

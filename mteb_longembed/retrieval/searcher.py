@@ -25,7 +25,7 @@ from .passage_bm25 import VERSION, PassageBM25
 from .ranking import best_documents
 from .scorer import Documents, Scorer, full_name, full_revision
 from .settings import is_lexical
-from .storage import Reader, Writer, write_lock
+from .storage import Reader, Writer, check_new, write_lock
 
 if TYPE_CHECKING:
     from mteb_longembed.data.table import Source
@@ -273,8 +273,8 @@ class Searcher:
             )
         make_folder("an index", path)
         with self._lock, write_lock(path):
-            if self.folder != path and (path / "index.json").exists():
-                raise InputError(f"{path} holds an index already: give another folder.")
+            if self.folder != path:
+                check_new(path)
             self._commit(path)
 
     def _commit(self, path: Path) -> None:

@@ -20,7 +20,7 @@ import pyarrow
 from filelock import FileLock, Timeout
 
 from mteb_longembed.data.stored_texts import SCHEMA
-from mteb_longembed.errors import IndexFolderError, LongEmbedError, StorageError
+from mteb_longembed.errors import IndexFolderError, InputError, LongEmbedError, StorageError
 from mteb_longembed.files import read_json
 
 #: Version of this layout.
@@ -240,10 +240,21 @@ def write_lock(folder: Path) -> Iterator[None]:
         ) from None
 
 
+def holds_index(folder: Path) -> bool:
+    """Return whether a folder holds a saved index."""
+    return (folder / MANIFEST).is_file()
+
+
+def check_new(folder: Path) -> None:
+    """Raise InputError if a folder holds an index already."""
+    if holds_index(folder):
+        raise InputError(f"{folder} holds an index already: give another folder.")
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     """Return the content of `index.json`."""
     path = folder / MANIFEST
-    if not path.is_file():
+    if not holds_index(folder):
         raise IndexFolderError(
             f"{folder} holds no index, because it has no {MANIFEST}: build one with `index`."
         )
