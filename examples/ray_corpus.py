@@ -20,7 +20,8 @@ import torch
 
 import mteb_longembed as longembed
 from mteb_longembed.data.check import read_corpus
-from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.retrieval.vector_scorer import passages_of
 

@@ -17,7 +17,8 @@ from mteb_longembed import compare
 from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.summary import resamples_of
-from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
 
 RESULTS = Path("experiments/methods.csv")
 PAGE = Path("experiments/methods.md")

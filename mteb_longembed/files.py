@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import regex  # type: ignore[import-untyped]
 from safetensors import SafetensorError
@@ -21,6 +21,8 @@ _CONTROLS = regex.compile(r"[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}--[\u200c\u200d]]", r
 _LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
 
 
+#: The content of a JSON object.
+Json = dict[str, Any]
 #: `0` (off) or the folder of our caches; unset means the user's cache.
 CACHE_VARIABLE = "MTEB_LONGEMBED_CACHE"
 
@@ -124,7 +126,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     except LongEmbedError:
         raise
     except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = (isinstance(error, OSError) and error.strerror) or error
         raise StorageError(
             f"{str(folder)!r} cannot be written ({reason}): make room, or give another folder."
         ) from error
@@ -139,7 +141,7 @@ def counted(n: int, one: str, several: str) -> str:
     return f"{n:,} {one if n == 1 else several}"
 
 
-def is_terminal(stream: Any) -> bool:
+def is_terminal(stream: IO[str] | None) -> bool:
     """Return whether a standard stream is a terminal; without a console it is None."""
     return stream is not None and bool(stream.isatty())
 

@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import constants, get_session, hf_hub_download, utils
 from huggingface_hub.errors import (  # type: ignore[attr-defined]
@@ -25,6 +24,9 @@ from huggingface_hub.errors import (  # type: ignore[attr-defined]
 from huggingface_hub.file_download import repo_folder_name
 
 from mteb_longembed.errors import HubError
+
+#: A file, repository or revision that the hub does not have.
+_MISSING = (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError)
 
 
 def hub_answers() -> bool:
@@ -86,20 +88,28 @@ def translate_hub_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, HTTPError) as error:
-        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
-            raise  # this machine's own, such as a full disk
-        refused: BaseException | None = error
-        while not isinstance(refused, HfHubHTTPError | FileMetadataError | HTTPError | None):
-            refused = refused.__cause__ or refused.__context__
-        # a file, repository or revision that is not there is what callers look for
-        if refused is None or isinstance(
-            refused, EntryNotFoundError | RepositoryNotFoundError | RevisionNotFoundError
-        ):
+        refusal = _refusal(error)
+        if refusal is None:
             raise
-        words = " ".join(str(refused).split())[:200].rstrip(".:")
+        words = " ".join(str(refusal).split())[:200].rstrip(".:")
         raise HubError(
-            f"the hub at {constants.ENDPOINT} gave no file ({words or type(refused).__name__}): try again later."
+            f"the hub at {constants.ENDPOINT} gave no file ({words or type(refusal).__name__}): try again later."
         ) from error
+
+
+def _refusal(error: BaseException) -> BaseException | None:
+    """Return the error of the hub, or of the connection to it, that a library's error comes from.
+
+    None for errors of this machine, and for a file, repository or revision that is not there: callers look for these.
+    """
+    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
+        return None  # such as a full disk
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, (HfHubHTTPError, FileMetadataError, HTTPError)):
+            return None if isinstance(cause, _MISSING) else cause
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def unreachable(path: str) -> HubError:
@@ -114,9 +124,8 @@ def unreachable(path: str) -> HubError:
 def silence(*loggers: str) -> Iterator[None]:
     """Switch off bars of other libraries, and what mteb and these loggers warn of, until the context ends."""
     import datasets
-    import transformers
+    from transformers.utils import logging as models
 
-    models: Any = transformers.utils.logging
     with contextlib.ExitStack() as after:
         for name in ("mteb", *loggers):
             logger = logging.getLogger(name)

@@ -1,14 +1,18 @@
-"""The grammar of names: `BASE+STRATEGY[@TARGET][:key=value,...]`, presets, and BM25's own. No torch, no mteb."""
+"""The grammar of names: `BASE+STRATEGY[@TARGET][:key=value,...]`. No torch, no mteb."""
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
-from mteb_longembed.errors import InputError
-from mteb_longembed.values import spell
+from mteb_longembed.bm25_names import is_bm25_name
+from mteb_longembed.presets import PRESET_STRATEGY, PRESET_TARGET, PRESETS
+from mteb_longembed.values import spell, split_settings
 from mteb_longembed.zoo import ZOO, holds_model, is_folder
 
+#: Values by the names of their settings: text as it stands in a name, or typed values.
+Settings = Mapping[str, Any]
 #: A name with a strategy. A key has no slash, as a folder's name may have, and no digit at its start, as `1e+5` has.
 _EXTENDED = re.compile(
     r"(?P<base>.+)\+(?P<strategy>([^0-9+@:,/\\][^+@:,/\\]*)?)(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?",
@@ -16,35 +20,40 @@ _EXTENDED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A recommended search with a short name: `MODEL+hybrid` stands for `MODEL+pcw@32k:...`."""
-
-    settings: str  #: after the colon of the full name
-    meaning: str  #: half a line for users
-
-
-#: The strategy and the target of all presets.
-PRESET_STRATEGY = "pcw"
-PRESET_TARGET = "32k"
-PRESETS = {
-    "windows": Preset("vectors=window", "a vector for each window, of which the best one counts"),
-    "late": Preset("query=tokens,vectors=16", "each token of the query finds its best chunk of 16 tokens"),
-    "hybrid": Preset("fusion=bm25,query=tokens,vectors=16", "late, and BM25 by passage with query expansion"),
-}
-
-#: mteb's name of its BM25.
-MTEB_BM25 = "mteb/baseline-bm25s"
 #: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
 SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten", "score", "query", "expand")
-#: What the name of a BM25 of ours may set.
-BM25_SETTINGS = ("window", "query", "score", "expand")
-#: A BM25 of ours: mteb's baseline or its alias, and at least a target or a setting. Version 0.7 had its own name.
-_BM25 = re.compile(
-    r"(mteb/baseline-bm25s|(mteb-longembed/)?bm25)(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?"
-)
-#: The model of its neighbours, to the next setting of BM25's or the end.
-_EXPAND = re.compile(rf"(?:^|,)expand=(?P<name>.+?)(?=,(?:{'|'.join(BM25_SETTINGS)})=|$)")
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """The name of a model or of a search with it, parsed once. Values stay text."""
+
+    text: str  #: the whole name
+    base: str  #: as it is written
+    strategy: str | None = None  #: the key behind the last `+`, None if there is none
+    target: str | None = None  #: behind the `@`
+    settings: Settings = field(default_factory=dict)  #: of the strategy, of the model, and of a search
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a name. A folder that holds a model is a base, whatever signs are in its name.
+
+        People may write a colon before the settings. A canonical name has a comma there, for Windows' folders.
+
+        Raises:
+            InputError: if a setting is not `key=value`, or is given twice.
+
+        >>> ModelName.parse("e5-base+ntk@4k:sigma=4")
+        ModelName(text='e5-base+ntk@4k:sigma=4', base='e5-base', strategy='ntk', target='4k', settings={'sigma': '4'})
+        """
+        if holds_model(text):
+            return cls(text, text)
+        base, strategy, target, settings = split_name(text)
+        return cls(text, base, strategy, target, split_settings(text, settings))
+
+    def without(self, keys: Container[str]) -> Self:
+        """Return the name without the settings of these keys."""
+        return replace(self, settings={key: self.settings[key] for key in self.settings if key not in keys})
 
 
 def is_extended_name(text: str) -> bool:
@@ -57,7 +66,7 @@ def is_extended_name(text: str) -> bool:
     >>> is_extended_name("e5-base:logn=on")  # which is none, and that is told
     True
     """
-    # an alias with a target or settings but no strategy is an unknown name of ours
+    # an alias with a target or settings but no strategy is one of our names, and an unknown one
     alias = re.split("[@:,]", text)[0]
     is_named = split_name(text)[1] is not None or is_bm25_name(text)
     if alias in ZOO and alias != text:
@@ -96,9 +105,7 @@ def split_name(text: str) -> tuple[str, str | None, str | None, str]:
     preset = PRESETS.get(strategy)
     if preset is None:
         return base, strategy, target, settings
-    given = {part.partition("=")[0].strip() for part in settings.split(",")}
-    own = [part for part in preset.settings.split(",") if part.partition("=")[0] not in given]
-    return base, PRESET_STRATEGY, target or PRESET_TARGET, ",".join([*own, *filter(None, [settings])])
+    return base, PRESET_STRATEGY, target or PRESET_TARGET, preset.followed_by(settings)
 
 
 def with_preset(text: str) -> str:
@@ -119,7 +126,7 @@ def with_preset(text: str) -> str:
     return text
 
 
-def name_of(base: str, experiment: Mapping[str, object] | None) -> str:
+def name_of(base: str, experiment: Settings | None) -> str:
     """Build the name of a model from its base's name and from mteb's experiment (`experiment_kwargs`).
 
     All that is in an experiment is in the name, but for the version of our algorithms.
@@ -138,7 +145,7 @@ def name_of(base: str, experiment: Mapping[str, object] | None) -> str:
     return name + "".join(f",{key}={spell(settings[key])}" for key in sorted(settings))
 
 
-def revision_of(revision: str | None, experiment: Mapping[str, object] | None) -> str:
+def revision_of(revision: str | None, experiment: Settings | None) -> str:
     """Return what tells results of a name apart: the base's revision, and the version of the algorithms.
 
     >>> revision_of("1c644c92", {"strategy": "ntk", "algorithm": "le3"})
@@ -146,58 +153,3 @@ def revision_of(revision: str | None, experiment: Mapping[str, object] | None) -
     """
     algorithm = (experiment or {}).get("algorithm")
     return str(revision) if algorithm is None else f"{revision}-{algorithm}"
-
-
-def is_bm25_name(text: str) -> bool:
-    """Return whether a name requests one of our BM25 variants, and not mteb's baseline.
-
-    >>> is_bm25_name("bm25:window=200"), is_bm25_name("bm25@512"), is_bm25_name("bm25")
-    (True, True, False)
-    """
-    return _BM25.fullmatch(text) is not None
-
-
-def bm25_settings(text: str) -> tuple[str | None, dict[str, str]]:
-    """Parse the target length and the settings of one of our BM25 variants. A model's name may have commas.
-
-    >>> bm25_settings("bm25@512:window=200")
-    ('512', {'window': '200'})
-    >>> bm25_settings("bm25:expand=e5-base+pcw:size=64,overlap=8,window=200")[1]
-    {'expand': 'e5-base+pcw:size=64,overlap=8', 'window': '200'}
-    """
-    match = _BM25.fullmatch(text)
-    if match is None:
-        raise InputError(f"a BM25 of ours is written bm25:window=200 or bm25@512, got {text!r}.")
-    settings = match["settings"] or ""
-    model = _EXPAND.search(settings)
-    if model is None:
-        return match["target"], split_settings(text, settings)
-    others = settings[: model.start()] + settings[model.end() :]
-    given = split_settings(text, others.strip(","))
-    if "expand" in given:
-        raise InputError(f"a parameter may be given only once, got expand twice in {text!r}.")
-    return match["target"], {"expand": model["name"], **given}
-
-
-def split_settings(text: str, settings: str) -> dict[str, str]:
-    """Split the parameters of a name, `text`, by their keys. Values stay text.
-
-    Raises:
-        InputError: if a part is not `key=value`, or a key is given twice.
-
-    >>> split_settings("e5-base+pi@4k:logn=off,short=scale", "logn=off,short=scale")
-    {'logn': 'off', 'short': 'scale'}
-    """
-    given: dict[str, str] = {}
-    if not settings:
-        return given
-    for part in settings.split(","):
-        key, equals, value = part.strip().partition("=")
-        if not (key and equals and value):
-            raise InputError(
-                f"parameters must be written as key=value with commas between them, got {part!r} in {text!r}."
-            )
-        if key in given:
-            raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
-        given[key] = value
-    return given

@@ -19,11 +19,11 @@ Power = Annotated[float, Field(gt=0, le=1), "(such as 0.5)"]
 #: cuts. None: one vector.
 Vectors = Annotated[int, Field(ge=1), "content token for each vector"] | Literal["window"]
 _THOUSANDS = re.compile(r"([0-9]{1,12})[kK]")
-_KINDS = {int: "a whole number", float: "a number", bool: "on or off", str: "a text"}
+_KINDS: dict[object, str] = {int: "a whole number", float: "a number", bool: "on or off", str: "a text"}
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
-def read(name: str, kind: Any, value: object) -> Any:
+def read(name: str, kind: object, value: object) -> Any:
     """Parse a text from a name, or a value from Python, into a typed value.
 
     Args:
@@ -48,15 +48,18 @@ def read(name: str, kind: Any, value: object) -> Any:
 
 
 def read_fields(settings: Any, owner: str = "") -> None:
-    """Read the fields of a frozen dataclass by their annotations, and keep the typed values.
+    """Read the fields of a frozen dataclass by their annotations, and keep the typed values. Defaults are typed.
 
     Raises:
         InputError: if a value breaks its rule.
     """
     owner_of_fields: Any = type(settings)
-    for name, kind in hints(owner_of_fields).items():
-        value = read(f"{owner}{name}", kind, getattr(settings, name))
-        object.__setattr__(settings, name, value)  # the instance is frozen for others
+    kinds = hints(owner_of_fields)
+    for field in fields(settings):
+        given = getattr(settings, field.name)
+        if given is not field.default:
+            value = read(f"{owner}{field.name}", kinds[field.name], given)
+            object.__setattr__(settings, field.name, value)  # the instance is frozen for others
 
 
 @functools.cache
@@ -71,7 +74,7 @@ def hints(owner: Any) -> dict[str, Any]:
     return {field.name: types_of[field.name] for field in fields(owner)}
 
 
-def _rule(kind: Any) -> str:
+def _rule(kind: object) -> str:
     """Describe in words what a value of this kind is.
 
     >>> _rule(Annotated[int, Field(ge=1), "tokens"] | Literal["document"] | None)
@@ -128,3 +131,27 @@ def spell(value: object) -> str:
     if isinstance(value, float):
         return str(value).removesuffix(".0").replace("e+", "e")
     return str(value)
+
+
+def split_settings(text: str, settings: str) -> dict[str, str]:
+    """Split the parameters of a name, `text`, by their keys. Values stay text.
+
+    Raises:
+        InputError: if a part is not `key=value`, or a key is given twice.
+
+    >>> split_settings("e5-base+pi@4k:logn=off,short=scale", "logn=off,short=scale")
+    {'logn': 'off', 'short': 'scale'}
+    """
+    given: dict[str, str] = {}
+    if not settings:
+        return given
+    for part in settings.split(","):
+        key, equals, value = part.strip().partition("=")
+        if not (key and equals and value):
+            raise InputError(
+                f"parameters must be written as key=value with commas between them, got {part!r} in {text!r}."
+            )
+        if key in given:
+            raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
+        given[key] = value
+    return given

@@ -16,6 +16,7 @@ import pytest
 from mteb.cli.build_cli import main as mteb_main
 
 import mteb_longembed as longembed
+from mteb_longembed import names
 from mteb_longembed.comparing.candidates import candidates_of
 from tests import tiny
 
@@ -63,9 +64,9 @@ def base(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("call", [longembed.load, mteb.get_model], ids=["load", "get_model"])
-def test_a_name_is_parsed_at_most_twice_and_weights_are_hashed_at_most_once(call, base: Path) -> None:
+def test_a_name_is_parsed_once_and_weights_are_hashed_at_most_once(call, base: Path) -> None:
     first, second = (cost(lambda: call(f"{base}+gp@1024"), base) for _ in range(2))
-    assert first.calls["ModelSpec.parse"] <= 2 and second.calls["ModelSpec.parse"] <= 2
+    assert first.calls["ModelName.parse"] == second.calls["ModelName.parse"] == 1
     weights = str(base / "model.safetensors")  # which other code than Python's opens to load them
     assert max(first.opened[weights], second.opened[weights]) <= 1
 
@@ -75,7 +76,7 @@ def test_one_run_hashes_the_weights_of_a_local_model_once(base: Path, tmp_path: 
     monkeypatch.setattr(sys, "argv", [*line, "--output-folder", str(tmp_path / "results"), "-v", "0"])
     run = cost(mteb_main, base)
     assert list((tmp_path / "results").rglob("LongEmbedPasskey.json")), "nothing was run"
-    assert run.calls["Files.hashed"] == 1 and run.calls["ModelSpec.parse"] <= 2
+    assert run.calls["Files.hashed"] == 1 and 1 <= run.calls["ModelName.parse"] <= 2
     assert max(run.opened.values()) <= 8
 
 
@@ -86,9 +87,30 @@ def test_a_changed_folder_is_described_again(base: Path) -> None:
     assert mteb.get_model_meta(f"{base}+gp@1024").revision != first.revision
 
 
-def test_listing_candidates_again_parses_each_name_once_and_reads_no_weights() -> None:
-    candidates, _ = candidates_of("mini-rope")
-    repeated = cost(lambda: candidates_of("mini-rope"))
-    # the base's name is also read to know its trained length
-    assert repeated.calls["ModelSpec.parse"] <= len(candidates) + 1
-    assert not [path for path in repeated.opened if path.endswith(".safetensors")]
+def test_candidates_of_a_base_parse_each_name_once_and_read_the_base_once(base: Path, monkeypatch) -> None:
+    parsed: Counter[str] = Counter()
+
+    def split_settings(text: str, settings: str) -> dict[str, str]:
+        parsed[text] += 1
+        return split(text, settings)
+
+    split = names.split_settings
+    monkeypatch.setattr(names, "split_settings", split_settings)
+    listed = []
+    first = cost(lambda: listed.append(candidates_of(str(base))), base)
+    [(candidates, _)] = listed
+    assert {candidate.base for candidate in candidates} == {str(base)} and len(candidates) > 10
+    # `none` is also read to know the trained length
+    assert {name: n for name, n in parsed.items() if n > 1} == {f"{base}+none": 2}
+    # transformers reads config.json again
+    assert first.calls["_base_in"] == 1 and sorted(first.opened.values()) == [1, 1, 1, 1, 2]
+    # not every field of every specification
+    assert first.calls["read"] <= 25 * len(candidates)
+    assert not cost(lambda: candidates_of(str(base)), base).opened
+
+
+def test_a_comparison_reads_the_files_of_a_base_once(base: Path) -> None:
+    documents = {f"d{i}": tiny.text(100, i) for i in range(3)}
+    data = {"corpus": documents, "queries": {"q": tiny.text(5)}, "qrels": {"q": {"d1": 1}}}
+    run = cost(lambda: longembed.compare(str(base), **data, quick=True, show=False), base)
+    assert run.calls["_base_in"] == 1 and run.calls["read_base"] > 5

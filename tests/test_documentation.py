@@ -17,9 +17,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import cli
-from mteb_longembed.encoders.checkpoint import ModelSpec
+from mteb_longembed.encoders.positions import ABSOLUTE, ROTARY
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.encoders.swap import ABSOLUTE, ROTARY
 from mteb_longembed.tasks.benchmark import make_benchmarks
 from tests import tiny
 from tests.loopback_hub import LoopbackHub

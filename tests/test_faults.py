@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.backbone import LongTransformer
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
-from mteb_longembed.encoders.model import LongTransformer
 from tests import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -21,7 +21,7 @@ import numpy as np, torch
 torch.set_num_threads(1)
 from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
-from mteb_longembed.encoders import batching as batches
+from mteb_longembed.encoders import devices
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.errors import CapacityError
 from tests import tiny
@@ -33,7 +33,7 @@ texts = [tiny.text(64, seed) for seed in range(8000)]
 expected = model.encode(texts)
 long = "aa " * 2**19  # more than is halved above, so it never fits
 model.backbone.token_ids([long])  # ids are kept: the limit is to be met in the forward pass
-batches.TOKENS_A_THREAD = 10**9  # one batch of everything
+devices.TOKENS_A_THREAD = 10**9  # one batch of everything
 threading.stack_size(1 << 20)
 with open("/proc/self/statm") as statm:
     used = int(statm.read().split()[0]) * resource.getpagesize()

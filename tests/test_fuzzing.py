@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import mteb_longembed as longembed
 from mteb_longembed.data.check import read_queries
-from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
-from mteb_longembed.encoders.load import load_checkpoint
+from mteb_longembed.encoders.build import load_checkpoint
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from tests import tiny
@@ -203,5 +204,5 @@ def test_weights_that_do_not_load_are_told_in_one_sentence(tmp_path: Path) -> No
 @pytest.mark.parametrize("other", [None, b"bytes"])
 def test_an_input_that_is_no_text_is_told_with_its_place(targets: Targets, other: object) -> None:
     model = longembed.load(targets.saved, device="cpu")
-    with pytest.raises(InputError, match=r"all inputs of one call must be texts .*, got a \w+ at place 1"):
+    with pytest.raises(InputError, match=r"all inputs of one call must be texts .*, got a \w+ at index 1"):
         model.encode(["a", other])

@@ -8,7 +8,7 @@ import pytest
 from mteb.models.model_implementations import MODEL_REGISTRY
 from pydantic import Field
 
-from mteb_longembed.encoders.checkpoint import ModelSpec
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import is_extended_name
 from mteb_longembed.values import read, read_tokens

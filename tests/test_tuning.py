@@ -64,6 +64,10 @@ def test_the_loss_falls_and_only_the_added_rows_move(tmp_path, base, strategy, s
 def test_what_has_no_added_rows_is_refused(base) -> None:
     with pytest.raises(InputError, match="tuning needs an extended model"):
         longembed.tune(base, pairs())
+    with pytest.raises(
+        InputError, match=r"with one vector for each document, .* got a LongMultiVectorEncoder"
+    ):
+        longembed.tune(longembed.extend(base, "pi", TARGET, vectors=8), pairs())
     message = "tuning trains only rows that pi or rp has added .*, got gp"
     with pytest.raises(IncompatibleError, match=message):
         longembed.tune(longembed.extend(base, "gp", TARGET), pairs())

@@ -28,8 +28,9 @@ def strategies() -> Part:
     """Return every strategy with its parameters, their defaults and their meaning."""
     from dataclasses import fields
 
+    from mteb_longembed.bm25_names import BM25_SETTINGS
     from mteb_longembed.encoders.strategies import STRATEGIES
-    from mteb_longembed.names import BM25_SETTINGS, SEARCH_SETTINGS
+    from mteb_longembed.names import SEARCH_SETTINGS
     from mteb_longembed.values import spell
 
     lines = ["Strategies, for names such as e5-base+ntk@4096:logn=off"]
@@ -55,7 +56,7 @@ def strategies() -> Part:
 
 def presets() -> Part:
     """Return every preset with its full name."""
-    from mteb_longembed.names import PRESET_STRATEGY, PRESET_TARGET, PRESETS
+    from mteb_longembed.presets import PRESET_STRATEGY, PRESET_TARGET, PRESETS
 
     data = []
     for key, preset in PRESETS.items():

@@ -11,12 +11,15 @@ from typing import Any, Literal, cast
 import mteb
 from mteb.models import ModelMeta
 
-from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, open_checkpoint
+from mteb_longembed.bm25_names import is_bm25_name
+from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
+from mteb_longembed.encoders.positions import ABSOLUTE, positions_of
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
-from mteb_longembed.encoders.swap import ABSOLUTE, positions_of
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
-from mteb_longembed.names import PRESETS, is_bm25_name, is_extended_name, with_preset
+from mteb_longembed.names import is_extended_name, with_preset
+from mteb_longembed.presets import PRESETS
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
 from mteb_longembed.retrieval.naming import read_name, typed_name

@@ -13,7 +13,8 @@ from transformers import AutoTokenizer
 from mteb_longembed.base_names import full_base
 from mteb_longembed.data.sources import Data
 from mteb_longembed.encoders.batching import shared_bar
-from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.sampling import sampled

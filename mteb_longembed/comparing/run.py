@@ -15,7 +15,8 @@ import torch
 from sentence_transformers.util import get_device_name
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from mteb_longembed.encoders.batching import shared_bar, tokens_at_once
+from mteb_longembed.encoders.batching import shared_bar
+from mteb_longembed.encoders.devices import tokens_at_once
 from mteb_longembed.encoders.model import LongModel, LongModelMixin
 from mteb_longembed.encoders.speed import measure
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN

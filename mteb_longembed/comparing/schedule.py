@@ -7,7 +7,7 @@ import pandas as pd
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.names import PRESETS
+from mteb_longembed.presets import PRESETS
 from mteb_longembed.sentences import sentences
 
 from .candidates import BM25_BY_SENTENCE, Candidate, named

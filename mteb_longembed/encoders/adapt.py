@@ -1,25 +1,30 @@
 """`adapt`: a model that is fitted on a user's own documents, without training: corpus weights, then whitening."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
 import torch
-from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.given import read_given
+from mteb_longembed.names import Settings
 from mteb_longembed.values import Power, read
 
-from .card import ADAPTED, adapted_card, facts_in
-from .checkpoint import ModelSpec, kind_of_loaded, open_checkpoint
+from .backbone import LongTransformer
+from .build import load_checkpoint
+from .card import ADAPTED, adapted_card, facts_in, keep_card
+from .checkpoint import open_checkpoint
+from .digest import digest
 from .head import Head
-from .identity import digest
-from .load import load, load_base, translate_errors
-from .model import LongModelMixin, LongTransformer, Model, with_head
+from .kinds import EmbeddingModel, kind_of_loaded
+from .load_base import load_base, translate_errors
+from .model import LongModelMixin, Model, with_head
+from .spec import ModelSpec
 from .tokens import MAX_TOKENS, sample_texts
 from .weights import RULES, TokenWeights, count_tokens
 from .whitening import Whitening, sampled_rows
@@ -45,8 +50,8 @@ def adapt(
     """Fit a model on the documents that it will search. Nothing is trained, and no label is needed.
 
     First each token counts by how rare it is in the documents (`weights`; only where the model averages its tokens).
-    Then all vectors pass through an affine map, from mean and covariance of the pieces of documents that the model
-    reads: windows, where it cuts them (`whiten`). A model with several vectors maps each. Without a strategy the result
+    Then all vectors pass through an affine map, from mean and covariance of the vectors of the documents, or of their
+    windows if the model cuts them (`whiten`). A model with several vectors maps each. Without a strategy the result
     has sentence-transformers' own modules (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved folder
     opens without this package.
 
@@ -56,12 +61,12 @@ def adapt(
     Args:
         base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
             moved, if `device` is given).
-        documents: texts of the corpus, in any iterable. It is read once, and only what is drawn stays in memory: for a
+        documents: texts of the corpus, in any iterable. It is read once, and only the sample stays in memory: for a
             stream in random order, `itertools.islice` reads a part of it alone.
         weights: `idf` (`ln((N + 1) / (n + 0.5))` of documents), `sif` (`a / (a + share of the token)`), or None.
         whiten: the power of the map, from 0 (no map) to 1 (full whitening).
-        max_tokens: documents are drawn until they have as many tokens.
-        seed: of this draw.
+        max_tokens: documents are sampled until they have this many tokens.
+        seed: of this sample.
         device: where the model goes. Default: the best device of this machine.
         show_progress_bar: show how many documents are counted and encoded.
 
@@ -112,22 +117,22 @@ def adapt(
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    facts = facts_in(cast("Any", model)._model_card_text)
+    facts = facts_in(model._model_card_text)
     _describe(made, facts, known_as, weights, power, len(texts))
     return made
 
 
 def _read(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -> list[str]:
     """Sample the texts to read. Warn if they are not all."""
-    kept_len = getattr(model, "max_seq_length", None)
-    texts, n_documents = sample_texts(read_given("documents", documents), kept_len, max_tokens, seed)
+    given = read_given("documents", documents)
+    texts, n_documents = sample_texts(given, model.max_seq_length, max_tokens, seed)
     if not any(text.strip() for text in texts):
         raise InputError(
             "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
         )
     if len(texts) < n_documents:
         logger.warning(
-            "adapting reads %s of %s documents, drawn with seed %d: they have max_tokens=%s tokens.",
+            "adapting reads %s of %s documents, sampled with seed %d: they have max_tokens=%s tokens.",
             f"{len(texts):,}",
             f"{n_documents:,}",
             seed,
@@ -146,35 +151,37 @@ def loaded(base: str | Path | Model, device: str | None) -> Model:
             f"adapt takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
     spec = ModelSpec.parse(str(base))
-    if ModelSpec(spec.base, revision=spec.revision) == spec:
-        described = open_checkpoint(spec).base
-        if described.made is None:
-            with translate_errors(described):
-                base = cast("Any", load_base(described, device))
-    if isinstance(base, (str, Path)):
-        base = load(base, device=device)
-    check_dense(base)
-    return base
+    checkpoint = open_checkpoint(spec)
+    is_bare = ModelSpec(spec.base, revision=spec.revision) == spec
+    if is_bare and checkpoint.base.made is None:
+        with translate_errors(checkpoint.base):
+            return check_dense(load_base(checkpoint.base, device))
+    return check_dense(load_checkpoint(checkpoint, device))
 
 
-def check_dense(model: Model) -> None:
-    """Raise IncompatibleError for a model without vectors of whole texts, windows or spans, which could be adapted."""
+def check_dense(model: EmbeddingModel) -> Model:
+    """Return a model that has vectors of whole texts, windows or spans, which can be adapted.
+
+    Raises:
+        IncompatibleError: for other models.
+    """
     kind = kind_of_loaded(model)
-    if kind != "dense":
+    if kind != "dense" or isinstance(model, SparseEncoder):
         raise IncompatibleError(f"adapt changes dense vectors, got a {kind} model: use it as it is.")
+    return model
 
 
 def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     """Encode the vectors to fit a map on, `[n, d]`: one for each window as the model cuts the text that it reads.
 
-    Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
+    Of more than `MAX_VECTORS`, a sample is used. A name with `whiten=` fits its map on the same vectors, which
     a search has anyway.
     """
     backbone = model[0]
     head = Head.of(model).unscaled()
     if isinstance(backbone, LongTransformer) and backbone.cuts and head.vectors is None:
         head = replace(head, vectors="window")
-    encoder: Any = with_head(model, head)
+    encoder = with_head(model, head)
     if isinstance(encoder, SentenceTransformer):
         encoder.truncate_dim = None  # a map is fitted on whole vectors, and cut behind it
     vectors = [torch.as_tensor(rows) for rows in encoder.encode_document(texts, show_progress_bar=show)]
@@ -183,7 +190,7 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
 
 
 def _describe(
-    model: Model, facts: Mapping[str, Any], base: str, rule: str | None, power: float, n_documents: int
+    model: Model, facts: Settings, base: str, rule: str | None, power: float, n_documents: int
 ) -> None:
     """Say in the model's name and on its card what was fitted. The revision is a digest: no other model has it."""
     card = model.model_card_data
@@ -200,4 +207,4 @@ def _describe(
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
         # what sentence-transformers writes instead of its own card
-        cast("Any", model)._model_card_text = adapted_card(card.model_name, base, how, facts)
+        keep_card(model, adapted_card(card.model_name, base, how, facts))

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,8 @@ from transformers.integrations.sdpa_attention import repeat_kv
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
 
-from .self_extend import bands, self_extend, to_device, turns_of
+from .devices import to_device
+from .self_extend import bands, self_extend, turns_of
 
 T = TypeVar("T")
 #: The name under which transformers knows our attention function.
@@ -107,7 +108,8 @@ def keep_batch(model: torch.nn.Module) -> None:
     """Let layers that gradient checkpointing runs again, after the forward pass, know their batch."""
     for module in model.modules():
         run_again = vars(module).get(_CHECKPOINT)
-        if run_again is not None and getattr(run_again, "func", None) is not _with_batch:
+        is_wrapped = isinstance(run_again, functools.partial) and run_again.func is _with_batch
+        if run_again is not None and not is_wrapped:
             vars(module)[_CHECKPOINT] = functools.partial(_with_batch, run_again)
 
 
@@ -116,7 +118,7 @@ def _with_batch(checkpoint: Callable[..., T], layer: Callable[..., T], *args: An
 
 
 def long_attention(
-    module: Any,
+    module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -144,7 +146,7 @@ def long_attention(
         )
     batch = current()
     strategy = batch.strategy
-    causal = module.is_causal if is_causal is None else is_causal
+    causal = bool(module.is_causal if is_causal is None else is_causal)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     # in an extended model, a window that is at least as large as the trained length had no effect in training
     least = strategy.trained_len if strategy.extends else strategy.target_len
@@ -195,7 +197,8 @@ def _grouped(
         if n <= batch.strategy.trained_len:
             part = _torchs(queries, keys, values, None, scale, causal=causal)
         else:
-            inv_freq = cast("Tensor", batch.inv_freq)  # `swap` lets only rotary models have sizes
+            inv_freq = batch.inv_freq
+            assert inv_freq is not None  # `swap` lets only rotary models have sizes
             turns = batch.cached(("turns", n), functools.partial(turns_of, n, g, w, inv_freq, q.device))
             part = self_extend(queries, keys, values, w, turns, scale=scale, causal=causal)
         parts.append(F.pad(part, (0, 0, 0, width - n)))

@@ -5,29 +5,26 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
+from sentence_transformers.base.modules import Module
 from torch import Tensor
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 
 from .attention import holding
+from .devices import to_device, tokens_at_once
 from .embedding_cache import EmbeddingCache, how_it_runs
-from .self_extend import to_device
+from .identity import NamedModel
 from .tokens import Ids, estimated_tokens
-from .vectors import BOUNDS
+from .vectors import BOUNDS, Features
 
-#: Tokens that run together on a CPU for each of torch's threads, padding included. More make its matrix products no
-#: faster, and their memory goes back to the system after each layer. Other devices need larger batches.
-TOKENS_A_THREAD = 1536
-TOKENS_ELSEWHERE = 65_536
 #: Texts that are tokenised together.
 _AT_ONCE = 2048
 #: The largest share of padding in a batch; a batch of less than a sixth of the tokens of a full one may have any.
@@ -37,13 +34,6 @@ _SMALL = 6
 _NO_MEMORY = re.compile(
     r"out of memory|(can't|cannot|failed to) allocate|bad_?alloc|alloc_cpu|alloc_failed|out of resource", re.I
 )
-
-
-def tokens_at_once(device: torch.device) -> int:
-    """Return how many tokens run together on a device. A longer document runs alone, without padding or mask."""
-    if device.type == "cpu":
-        return TOKENS_A_THREAD * torch.get_num_threads()
-    return TOKENS_ELSEWHERE
 
 
 def plan(lengths: Sequence[int], tokens: int, batch_size: int) -> list[list[int]]:
@@ -80,12 +70,30 @@ _RUN_BAR: ContextVar[tqdm | None] = ContextVar("_RUN_BAR", default=None)
 shared_bar = functools.partial(holding, _RUN_BAR)
 
 
-def _bar(total: int, *, show: bool) -> Any:
+def _bar(total: int, *, show: bool) -> AbstractContextManager[tqdm]:
     run_bar = _RUN_BAR.get()
     if run_bar is not None:
         return nullcontext(run_bar)
     # it is shown without a terminal too
     return tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, smoothing=0, disable=not show)
+
+
+class Encoder(NamedModel):
+    """A model that the engine runs."""
+
+    #: Whether a document has several vectors.
+    has_several_vectors: bool = False
+    #: The feature that holds the vectors.
+    output: str = "sentence_embedding"
+
+    def collect(self, features: Features, device: torch.device) -> list[Tensor]:
+        """Return one array for each document of a batch, on a device, from the features after the last module."""
+        rows = features[self.output].to(device)
+        if not self.has_several_vectors:
+            return list(rows)
+        # copied, so that the padding of the batch does not stay in memory
+        kept = [mask.nonzero()[:, 0] for mask in features["attention_mask"].cpu()]
+        return [row[to_device(indices, device)] for row, indices in zip(rows, kept, strict=True)]
 
 
 @dataclass(eq=False)
@@ -101,33 +109,31 @@ class Engine:
         to_host: whether arrays go to the host.
     """
 
-    models: Sequence[Any]
+    models: Sequence[Encoder]
     prompt: str | None
     batch_size: int
     kwargs: Mapping[str, object]
-    device: Any = None
+    device: str | torch.device | None = None
     to_host: bool = True
 
     def __post_init__(self) -> None:
         self.backbone = self.models[0].backbone
-        self.device = self.models[0]._resolve_inference_device(self.device)
+        self._device = self.models[0]._resolve_inference_device(self.device)
         for model in self.models:
             model.eval()
         #: where arrays go
-        self._place = self.device
-        if self.to_host:
-            self._place = torch.device("cpu")
+        self._place = torch.device("cpu") if self.to_host else self._device
         #: no batch of more tokens is tried; it falls when memory runs out
         self._limit = math.inf
-        self._store: EmbeddingCache | None = None
+        self._cache: EmbeddingCache | None = None
         self._owners: list[object] = []
 
-    def keep_in(self, store: EmbeddingCache | None) -> None:
-        """Read arrays from a store and keep them there, if the models' names hold."""
-        if store is not None:
+    def keep_in(self, cache: EmbeddingCache | None) -> None:
+        """Read arrays from an embedding cache and keep new ones there, if the models' names hold."""
+        if cache is not None:
             self._owners = [model.row_owner() for model in self.models]
             if None not in self._owners:
-                self._store = store
+                self._cache = cache
 
     def encode(self, texts: Sequence[str], *, show: bool) -> dict[str, list[Tensor]]:
         """Encode each text into one finite array per model. The longest texts run first.
@@ -137,11 +143,11 @@ class Engine:
             CapacityError: if a text does not fit into memory even alone.
             NumberError: if a number is not finite.
         """
-        for place, text in enumerate(texts):
+        for index, text in enumerate(texts):
             if not isinstance(text, str):
                 raise InputError(
                     f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
-                    f"place {place}."
+                    f"index {index}."
                 )
         expected = {text: estimated_tokens(text, self.backbone.kept_len) for text in texts}
         done: dict[str, list[Tensor]] = {}
@@ -154,13 +160,14 @@ class Engine:
         return done
 
     def _encode(self, texts: Sequence[str]) -> Iterator[dict[str, list[Tensor]]]:
-        stored = self._stored(texts)
-        yield stored
-        missing = [text for text in texts if text not in stored]
+        cached = self._cached(texts)
+        yield cached
+        missing = [text for text in texts if text not in cached]
         if not missing:
             return
         ids = self.backbone.token_ids(missing, self.prompt, **self.kwargs)
-        for batch in plan([len(row) for row in ids], tokens_at_once(self.device), self.batch_size):
+        assert ids is not None  # it reads texts with these settings, or there would be no engine
+        for batch in plan([len(row) for row in ids], tokens_at_once(self._device), self.batch_size):
             yield from self._run({missing[n]: ids[n] for n in batch})
 
     def _run(self, rows: Mapping[str, Ids]) -> Iterator[dict[str, list[Tensor]]]:
@@ -185,7 +192,7 @@ class Engine:
                 raise CapacityError(
                     f"a document of {len(ids[0])} tokens does not fit into memory even alone "
                     f"({' '.join(failure.split())[:120]}); use a shorter target length, half precision (dtype=bf16) "
-                    "or a larger device; with a store (mteb runs), the documents finished before are kept."
+                    "or a larger device; with an embedding cache (mteb runs), the documents finished before are kept."
                 )
             self._limit = total / 2
         texts = list(rows)
@@ -198,7 +205,7 @@ class Engine:
         features = self.backbone.features_of(ids, self.prompt)
         for key, value in features.items():
             if isinstance(value, Tensor) and key != BOUNDS:
-                features[key] = to_device(value, self.device)
+                features[key] = to_device(value, self._device)
         if len(self.models) == 1:
             # through __call__, so that model.compile() has an effect
             features = self.models[0](features, **self.kwargs)
@@ -208,25 +215,26 @@ class Engine:
         for model in self.models:
             features = dict(tokens)
             for module in list(model)[1:]:
-                accepted = set(getattr(module, "forward_kwargs", ())) & set(self.kwargs)
-                features = module(features, **{key: self.kwargs[key] for key in accepted})
+                accepted = module.forward_kwargs if isinstance(module, Module) else set()
+                kwargs = {key: self.kwargs[key] for key in self.kwargs if key in accepted}
+                features = module(features, **kwargs)
             arrays.append(model.collect(features, self._place))
         return [list(of_text) for of_text in zip(*arrays, strict=True)]
 
-    # ---- the store --------------------------------------------------------------------------------------------
+    # ---- the embedding cache ----------------------------------------------------------------------------------
 
     def _keys(self, text: str) -> list[bytes]:
         """Return the key of a text's row for each model."""
-        how = how_it_runs(self.device), sorted(self.kwargs.items()), self.prompt, text
+        how = how_it_runs(self._device), sorted(self.kwargs.items()), self.prompt, text
         known_by = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
         return [hashlib.blake2b(words, digest_size=32).digest() for words in known_by]
 
-    def _stored(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
-        """Return the texts of which the store has the arrays of all models, with these arrays."""
-        if self._store is None:
+    def _cached(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
+        """Return the texts for which the cache has the arrays of all models, with these arrays."""
+        if self._cache is None:
             return {}
         keys = {text: self._keys(text) for text in texts}
-        rows = self._store.get_many(list(chain.from_iterable(keys.values())))
+        rows = self._cache.get_many(list(chain.from_iterable(keys.values())))
         known: dict[str, list[Tensor]] = {}
         for text, of_text in keys.items():
             if all(key in rows for key in of_text):
@@ -236,11 +244,11 @@ class Engine:
                     if not model.has_several_vectors:
                         array = array[0]
                     known[text].append(array)
-        self._store.counts.rows_read += len(known)
+        self._cache.counts.rows_read += len(known)
         return known
 
     def _keep(self, found: Mapping[str, list[Tensor]], rows: Mapping[str, Ids]) -> None:
-        """Give the arrays of a pass to the store, if all of them are finite."""
+        """Put the arrays of a pass into the cache, if all of them are finite."""
         # the host waits once for all of them
         finite = torch.stack([array.isfinite().all() for array in chain.from_iterable(found.values())])
         if not finite.all():
@@ -251,12 +259,12 @@ class Engine:
                 f"with '{start}') is not, so no result is written: the model's weights or its extension overflow on "
                 "it; half precision may overflow where dtype=fp32 does not."
             )
-        if self._store is None:
+        if self._cache is None:
             return
         kept: dict[bytes, np.ndarray] = {}
         for text, arrays in found.items():
             for key, array in zip(self._keys(text), arrays, strict=True):
                 kept[key] = np.atleast_2d(array.float().cpu().numpy())
-        self._store.put_many(kept)
-        self._store.counts.rows_encoded += len(found)
-        self._store.counts.tokens_encoded += sum(map(len, rows.values()))
+        self._cache.put_many(kept)
+        self._cache.counts.rows_encoded += len(found)
+        self._cache.counts.tokens_encoded += sum(map(len, rows.values()))

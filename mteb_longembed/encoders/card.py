@@ -1,17 +1,21 @@
 """The model card of a model that we made: what it is, what it was made from, and how to load it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
+from sentence_transformers.base import BaseModel
+from sentence_transformers.base.model_card import BaseModelCardData
 from sentence_transformers.sentence_transformer.modules import WordWeights
 
+from mteb_longembed.files import Json
+from mteb_longembed.names import Settings
 from mteb_longembed.zoo import is_folder
 
-from .head import reader_of
+from .backbone import backbone_of
 
 #: The tag of a model that `adapt` made.
 ADAPTED = "corpus-adapted"
@@ -21,7 +25,19 @@ _FACTS = ("license", "license_name", "license_link", "language", "base_model")
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 
 
-def facts_in(card: str | None) -> dict[str, Any]:
+def card_data(model: BaseModel) -> BaseModelCardData:
+    """Return what sentence-transformers keeps of a model's card, such as its name."""
+    data = model.model_card_data
+    assert isinstance(data, BaseModelCardData)
+    return data
+
+
+def keep_card(model: BaseModel, text: str | None) -> None:
+    """Let sentence-transformers save this text as the model's card, in place of its own."""
+    model._model_card_text = text  # type: ignore[assignment]  # its type says only None
+
+
+def facts_in(card: str | None) -> Json:
     """Return what the text of a card says of licence, language and base model; nothing if it cannot be read."""
     if not (card or "").lstrip().startswith("---"):
         return {}
@@ -33,18 +49,19 @@ def facts_in(card: str | None) -> dict[str, Any]:
     return {key: facts[key] for key in _FACTS if facts.get(key)}
 
 
-def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
+def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -> str:
     """Return the card of an extended model, under a hub id or the name of a folder.
 
     Args:
-        model: with one of our first modules.
+        model: one of our models.
         name: a hub id or the name of a folder.
         lost: for a plain checkpoint, in sentences, what it lacks of the model. None for the model itself.
     """
-    tags = list(model.model_card_data.tags or ())
+    data = card_data(model)
+    tags = list(data.tags or ())
     if lost is None:
         tags.insert(0, "mteb-longembed")
-    first: Any = reader_of(model)
+    first = backbone_of(model)
     strategy = first.strategy
     base = first.base_name
     made_of = _link(base)
@@ -59,7 +76,7 @@ def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
         made_of += f", for inputs of up to {strategy.target_len} tokens."
     if any(isinstance(module, WordWeights) for module in model):
         made_of += " Tokens count by their rarity in one corpus."
-    facts = {"made_of": made_of, "full_name": model.model_card_data.model_name, "lost": lost}
+    facts = {"made_of": made_of, "full_name": data.model_name, "lost": lost}
     run = name if "/" in name else f"./{name}"
     return _card(
         "extended.md",
@@ -73,7 +90,7 @@ def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
     )
 
 
-def adapted_card(name: str, base: str, how: str, facts: Mapping[str, Any] = MappingProxyType({})) -> str:
+def adapted_card(name: str, base: str, how: str, facts: Settings = MappingProxyType({})) -> str:
     """Return the card of a model of stock modules that `adapt` made of a base; link a base on the hub.
 
     Args:
@@ -93,7 +110,7 @@ def _link(base: str) -> str:
     return f"[{base}](https://huggingface.co/{base})"
 
 
-def _card(template: str, tags: Sequence[str], made_from: str, facts: Mapping[str, Any], **values: Any) -> str:
+def _card(template: str, tags: Sequence[str], made_from: str, facts: Settings, **values: Any) -> str:
     # the card of a base in a folder may name the model it was made from
     data_of_base = {**facts, "base_model": facts.get("base_model")}
     if not made_from.startswith("local/"):

@@ -3,16 +3,15 @@
 It is BERT with rotary positions, which transformers has as `JinaEmbeddingsV3Model`, with other names of weights.
 """
 
-from typing import Any
-
 from transformers import AutoConfig, JinaEmbeddingsV3Config, PretrainedConfig
 
 from mteb_longembed.errors import ModelError
+from mteb_longembed.files import Json
 
 #: Its model type.
 E5_ROPE = "e5rope"
 #: Settings with the same name and meaning in the authors' configuration and in ours, and the authors' defaults.
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Json = {
     "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
     "max_position_embeddings": 1536, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
     "vocab_size": 50000, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
@@ -39,7 +38,7 @@ class E5RopeConfig(JinaEmbeddingsV3Config):
     model_type = E5_ROPE
 
     @classmethod
-    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> PretrainedConfig:  # type: ignore[override]
+    def from_dict(cls, config_dict: Json, **kwargs: object) -> PretrainedConfig:  # type: ignore[override]
         if config_dict.get("rotary_value"):
             raise ModelError(
                 "this E5-RoPE checkpoint also rotates values (rotary_value), and no class of transformers does that."

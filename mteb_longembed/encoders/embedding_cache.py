@@ -24,7 +24,7 @@ _DEFAULT_GIB = 8.0
 FILE = "embeddings-7.sqlite"
 #: Seconds that a process waits for the transaction of another process.
 _PATIENCE = 60.0
-#: The part of all rows that goes when the file is full, oldest rows first.
+#: One in this many rows is removed when the file is full, oldest rows first.
 _SHARE_REMOVED = 10
 
 

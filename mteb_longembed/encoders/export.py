@@ -1,14 +1,7 @@
-"""A model as a plain checkpoint that old and new readers open, if transformers has settings for its strategy.
-
-sentence-transformers 6 and transformers 5 write names and settings that older versions, and the servers that ship
-them, refuse or overlook without a word. Both old and new read the form that is written here.
-"""
+"""A model as a plain checkpoint that old and new readers open, if transformers has settings for its strategy."""
 
 import copy
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
@@ -19,27 +12,25 @@ from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.files import whole_folder
+from mteb_longembed.files import Json, whole_folder
+from mteb_longembed.names import Settings
 
-from .card import card_of
-from .checkpoint import KINDS, POOLING_SWITCHES, Json, kind_of_loaded
+from .backbone import LongTransformer, check_merged
+from .card import card_of, keep_card
 from .head import Head, reader_of
+from .kinds import KINDS, kind_of_loaded
 from .load import load
-from .model import LongTransformer, check_merged, settings_of
-from .swap import ABSOLUTE, ROTARY, UNKNOWN, LongRotary, LongTable, Positions, positions_of
+from .long_rotary import LongRotary
+from .long_table import LongTable
+from .model import settings_of
+from .old_readers import rewrite_for_old_readers
+from .positions import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of, setting
 from .weights import TokenWeights
 
 #: What an exported model with weights and a map lacks.
 _PROMPTS = (
     "exact vectors of texts with a long prompt or a new one: stock modules count the weights of prompts."
 )
-#: Where readers that know only a transformer and its pooling look for the pooling.
-_POOLING = "1_Pooling"
-#: Model type -> where transformers 4 reads the thetas of its full and of its sliding layers.
-_THETAS = {
-    "gemma3_text": ("rope_theta", "rope_local_base_freq"),
-    "modernbert": ("global_rope_theta", "local_rope_theta"),
-}
 
 
 def export(
@@ -80,7 +71,7 @@ def export(
             return _write_class(source, unfinished)
     if not isinstance(source, SentenceTransformer):
         raise IncompatibleError(
-            "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
+            "several vectors a document cannot be a plain checkpoint: our own modules pool them; use "
             "save_pretrained."
         )
     check_merged(source)
@@ -94,13 +85,13 @@ def export(
 
 def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     """Write a model, which is changed, into a folder. Returns what `export` does."""
-    first: Any = source[0]
+    first = source[0]
     head = Head.of(source)
     lost = [] if head.weights is None else [_PROMPTS]
     length: int | None = source.max_seq_length
+    card: str | None = source._model_card_text
     is_ours = isinstance(first, LongTransformer)
-    card = cast("Any", source)._model_card_text
-    if is_ours:
+    if isinstance(first, LongTransformer):
         length = first.strategy.target_len
         lost += _lost_in(first.config, first.strategy)
         card = card_of(source, folder.name, lost=lost)
@@ -111,14 +102,14 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
     if not is_ours:
         plain.model_card_data = source.model_card_data
-    cast("Any", plain)._model_card_text = card
+    keep_card(plain, card)
     plain.save_pretrained(str(folder))
-    return lost + _for_old_readers(folder, length)
+    return lost + rewrite_for_old_readers(folder, length)
 
 
 def _write_class(source: BaseModel, folder: Path) -> list[str]:
     """Write a model with late interaction or a sparse one, which is changed. Returns what `export` does."""
-    first: Any = reader_of(source)
+    first = reader_of(source)
     if not isinstance(first, LongTransformer):
         raise IncompatibleError(
             f"export writes extended models, got a {type(source).__name__} that is not extended: use save_pretrained."
@@ -126,9 +117,8 @@ def _write_class(source: BaseModel, folder: Path) -> list[str]:
     lost = _lost_in(first.config, first.strategy)
     card = card_of(source, folder.name, lost=lost)
     _make_plain(first)
-    owner: Any = KINDS[kind_of_loaded(source)]
-    plain = owner(modules=list(source), device="cpu", **settings_of(source))
-    plain._model_card_text = card
+    plain = KINDS[kind_of_loaded(source)](modules=list(source), device="cpu", **settings_of(source))
+    keep_card(plain, card)
     plain.save_pretrained(str(folder))
     return lost
 
@@ -136,8 +126,8 @@ def _write_class(source: BaseModel, folder: Path) -> list[str]:
 # ---- the strategy in weights and settings -----------------------------------------------------------------------
 
 
-def _make_plain(first: Any) -> None:
-    """Put the strategy of our first module into its weights and settings, and make it sentence-transformers' own."""
+def _make_plain(first: LongTransformer) -> None:
+    """Put the strategy of a backbone into its weights and settings, and make it sentence-transformers' own."""
     positions = positions_of(first.config)
     strategy: Strategy = first.strategy
     inner = first.model
@@ -149,7 +139,7 @@ def _make_plain(first: Any) -> None:
                 rope = {**config.rope_parameters, "full_attention": rope}
             config.rope_parameters = rope
             # a window that had no effect in training has none on longer documents
-            window = getattr(config, "sliding_window", None)
+            window = setting(config, "sliding_window")
             if window is not None and strategy.trained_len <= window < strategy.target_len:
                 config.sliding_window = strategy.target_len
     if positions is not ABSOLUTE:
@@ -162,12 +152,12 @@ def _make_plain(first: Any) -> None:
             config.max_position_embeddings = len(rows)
             table = nn.Embedding(len(rows), rows.shape[1], part.padding_idx, _weight=rows)
             inner.set_submodule(name, table)
-    first.tokenizer.model_max_length = strategy.target_len
+    first.words.model_max_length = strategy.target_len
     first.max_seq_length = strategy.target_len
     first.__class__ = Transformer
 
 
-def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConfig) -> Json | None:
+def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConfig) -> Settings | None:
     """Return the rope parameters of a strategy, None on absolute positions. Refuse what would be another method."""
     if positions is ABSOLUTE:
         if strategy.CUTS:
@@ -200,7 +190,7 @@ def _rope_of(config: PretrainedConfig) -> Json:
 
 def _take_longer_inputs(positions: Positions, config: PretrainedConfig, strategy: Strategy) -> None:
     """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting."""
-    limit = getattr(config, "max_position_embeddings", None)
+    limit = setting(config, "max_position_embeddings")
     if limit is None or limit < 1 or limit >= strategy.target_len:
         return
     rope: Json = {}
@@ -247,109 +237,3 @@ def _refuse(positions: Positions, strategy: Strategy, reason: str) -> Incompatib
     return IncompatibleError(
         f"{strategy.KEY} on {positions.name} positions cannot be a plain checkpoint: {reason}."
     )
-
-
-# ---- a form that old and new readers know -----------------------------------------------------------------------
-
-
-def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
-    """Rewrite the files of a folder that `save_pretrained` of a SentenceTransformer has just written.
-
-    Returns:
-        One sentence for each thing that no form of the folder makes old versions do.
-    """
-    modules: list[Json] = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-    for module in modules:
-        kind = module["type"].rpartition(".")[2]
-        if kind == "Pooling" and not (folder / _POOLING).exists():
-            (folder / module["path"]).rename(folder / _POOLING)
-            module["path"] = _POOLING
-        if kind == "Pooling":
-            _change(folder / module["path"] / "config.json", _pooling_with_switches)
-        elif kind == "Dense":
-            # without the feature names that the old class has by default
-            _change(
-                folder / module["path"] / "config.json",
-                lambda dense: {key: value for key, value in dense.items() if value != "sentence_embedding"},
-            )
-        if module["type"].startswith("sentence_transformers.") and kind != "Router":
-            module["type"] = f"sentence_transformers.models.{kind}"
-    _write(folder / "modules.json", modules)
-    # an old Transformer accepts no other settings
-    length = {} if max_seq_length is None else {"max_seq_length": max_seq_length}
-    _write(folder / "sentence_bert_config.json", {**length, "do_lower_case": False})
-    _change(folder / "config.json", _with_old_rope)
-    if max_seq_length is not None:
-        _change(folder / "tokenizer.json", lambda content: _cut_at(content, max_seq_length))
-    _change(folder / "tokenizer_config.json", lambda content: _old_tokenizer(content, max_seq_length))
-    config: Json = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    full = (config.get("rope_parameters") or {}).get("full_attention", {})
-    if full.get("rope_type", "default") != "default" and "rope_scaling" not in config:
-        return [
-            f"the extension in transformers before 5.0, whose {config['model_type']} has no rope scaling."
-        ]
-    return []
-
-
-def _pooling_with_switches(pooling: Json) -> Json:
-    """Return the settings of a pooling as folders had them before sentence-transformers 6."""
-    mode = pooling["pooling_mode"]
-    modes = [mode] if isinstance(mode, str) else mode
-    return {
-        "word_embedding_dimension": pooling["embedding_dimension"],
-        **{key: name in modes for key, name in POOLING_SWITCHES.items()},
-        "include_prompt": pooling["include_prompt"],
-    }
-
-
-def _with_old_rope(config: Json) -> Json:
-    """Return a configuration with rotary settings in the places of both transformers 4 and transformers 5."""
-    rope = config.get("rope_parameters")
-    if not rope:
-        return config
-    full = rope.get("full_attention", rope)
-    old: Json = {}
-    if full is rope:
-        old["rope_theta"] = rope["rope_theta"]
-    elif config["model_type"] in _THETAS:
-        of_full, of_sliding = _THETAS[config["model_type"]]
-        old = {of_full: full["rope_theta"], of_sliding: rope["sliding_attention"]["rope_theta"]}
-    if "partial_rotary_factor" in full:
-        old["partial_rotary_factor"] = full["partial_rotary_factor"]
-    # scaling beside thetas by layer would reach the sliding layers too, Gemma's aside
-    has_scaling = full is rope or config["model_type"] == "gemma3_text"
-    if has_scaling and full.get("rope_type", "default") != "default":
-        old["rope_scaling"] = full
-    return {**config, **old}
-
-
-def _cut_at(tokenizer: Json, length: int) -> Json:
-    """Return a tokenizer.json that truncates at the target length, if it truncates, and has no fixed padding."""
-    if tokenizer.get("truncation"):
-        tokenizer["truncation"]["max_length"] = length
-    if tokenizer.get("padding"):
-        tokenizer["padding"]["strategy"] = "BatchLongest"
-    return tokenizer
-
-
-def _old_tokenizer(config: Json, length: int | None) -> Json:
-    """Return tokenizer settings with the target length, and a class and special tokens of transformers 4."""
-    if length is not None:
-        config |= {key: length for key in ("model_max_length", "max_length") if key in config}
-    if config.get("tokenizer_class") == "TokenizersBackend":
-        config["tokenizer_class"] = "PreTrainedTokenizerFast"
-        # the two classes differ in whether they give token types
-        config.setdefault("model_input_names", ["input_ids", "attention_mask"])
-    if isinstance(config.get("extra_special_tokens"), list):
-        config["additional_special_tokens"] = config.pop("extra_special_tokens")
-    return config
-
-
-def _change(file: Path, change: Callable[[Json], Json]) -> None:
-    """Write what `change` makes of a file's JSON. A file that is not there stays away."""
-    if file.exists():
-        _write(file, change(json.loads(file.read_text(encoding="utf-8"))))
-
-
-def _write(file: Path, content: object) -> None:
-    file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,15 +1,22 @@
 """A head: what becomes of the token embeddings of a model, as one value."""
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Self
 
 from sentence_transformers.base.modules import Router
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    Transformer,
+    WordWeights,
+)
 from torch import nn
 
-from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.errors import IncompatibleError, ModelError
+from mteb_longembed.names import Settings
 from mteb_longembed.values import Vectors
 
 from .vectors import GroupByDocument, LongPooling, check_averages
@@ -18,11 +25,20 @@ from .weights import TokenWeights
 #: The two features that a map can act on.
 _OF_TOKENS = "token_embeddings"
 _OF_TEXTS = "sentence_embedding"
+#: The switches of older folders of sentence-transformers, one for each mode of a pooling.
+POOLING_SWITCHES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """What follows the first module of a model.
+    """The modules that follow the backbone of a model.
 
     Args:
         pooling: the settings of the pooling. None where none follows: then all modules are `behind`.
@@ -34,7 +50,7 @@ class Head:
         late: whether it pools for late interaction, as in `LongPooling`.
     """
 
-    pooling: Mapping[str, Any] | None = None
+    pooling: Settings | None = None
     vectors: Vectors | None = None
     weights: WordWeights | None = None
     behind: tuple[nn.Module, ...] = ()
@@ -45,24 +61,25 @@ class Head:
     @classmethod
     def of(cls, modules: Iterable[nn.Module]) -> Self:
         """Return the head of any model: stock, saved or ours. Linear maps of tokens become maps of vectors."""
-        rest: list[Any] = list(modules)[1:]
+        rest = list(modules)[1:]
         everything = tuple(rest)
         maps = []
         while rest and is_linear(rest[0], _OF_TOKENS):
             maps.append(_acting_on(rest.pop(0), _OF_TEXTS))
         weights: WordWeights | None = None
         if rest and isinstance(rest[0], WordWeights):
-            weights = rest.pop(0)
+            weights = rest[0]
+            rest = rest[1:]
         # a custom class may pool in another way
-        if not rest or type(rest[0]) not in (Pooling, LongPooling):
+        if not rest or not isinstance(rest[0], Pooling) or type(rest[0]) not in (Pooling, LongPooling):
             return cls(behind=everything)
-        pooling = rest.pop(0).get_config_dict()
+        pooling = rest[0].get_config_dict()
         vectors = pooling.pop("vectors", None)
         late = pooling.pop("late", False)
-        head = cls(pooling, vectors, weights, (*maps, *rest), late=late)
-        if rest and isinstance(rest[-1], GroupByDocument):
-            last = rest.pop()
-            head = replace(head, behind=(*maps, *rest), normalize=last.normalize, dims=last.dims)
+        head = cls(pooling, vectors, weights, (*maps, *rest[1:]), late=late)
+        last = rest[-1]
+        if isinstance(last, GroupByDocument):
+            head = replace(head, behind=(*maps, *rest[1:-1]), normalize=last.normalize, dims=last.dims)
         return head
 
     @property
@@ -70,8 +87,7 @@ class Head:
         """How tokens are pooled, in words."""
         if self.pooling is None:
             return "no"
-        mode = self.pooling["pooling_mode"]
-        return mode if isinstance(mode, str) else "+".join(mode)
+        return pooling_mode(self.pooling) or "no"
 
     def weighted(self, weights: TokenWeights) -> Self:
         """Return the head with token weights. A prompt says nothing about a text, and is left out of its mean.
@@ -97,7 +113,7 @@ class Head:
         """Return the head as sentence-transformers' modules, and ours where spans or (`cuts`) windows are pooled.
 
         Raises:
-            IncompatibleError: if windows or spans would be pooled, and no pooling follows the first module.
+            IncompatibleError: if windows or spans would be pooled, and no pooling follows the backbone.
         """
         is_ours = cuts or self.vectors is not None
         if self.pooling is None and is_ours:
@@ -140,12 +156,37 @@ class Head:
         return self.weights is None or all(isinstance(part, Normalize) for part in behind)
 
 
+def pooling_mode(settings: Settings) -> str | None:
+    """Return the mode that the settings of a pooling name; several are joined by `+`. None if they name none."""
+    modes = settings.get("pooling_mode") or [
+        name for key, name in POOLING_SWITCHES.items() if settings.get(key)
+    ]
+    if isinstance(modes, str):
+        return modes
+    return "+".join(map(str, modes)) or None
+
+
 def reader_of(model: nn.Sequential) -> nn.Module:
     """Return the module that reads documents: the first one, or the one of a router."""
     first = model[0]
     if isinstance(first, Router) and "document" in first.sub_modules:
-        first = cast("nn.Sequential", first.sub_modules["document"])[0]
+        document = first.sub_modules["document"]
+        assert isinstance(document, nn.Sequential)
+        first = document[0]
     return first
+
+
+def as_transformer(reader: nn.Module) -> Transformer:
+    """Return the first module of a model, if it is a Transformer.
+
+    Raises:
+        ModelError: if it is another module, such as static embeddings.
+    """
+    if not isinstance(reader, Transformer):
+        raise ModelError(
+            f"the model starts with a {type(reader).__name__}, but only a Transformer can be extended."
+        )
+    return reader
 
 
 def is_linear(module: nn.Module, feature: str) -> bool:

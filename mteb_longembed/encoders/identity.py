@@ -1,32 +1,23 @@
-"""What a model in memory is: a digest of its weights and configuration, and what tells cheaply that it changed."""
+"""The name under which everything about a model in memory is kept, and whether it still holds."""
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
+import warnings
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import torch
-import xxhash
-from sentence_transformers.base.modules import Module
-from torch import Tensor, nn
+from sentence_transformers.base import BaseModel
+from torch import nn
 
-from mteb_longembed.names import name_of
+from mteb_longembed.encoders.strategies import algorithm_of
+from mteb_longembed.files import Json
+from mteb_longembed.names import Settings, name_of, split_name
 
-from .tokens import parts_of
-
-#: Settings of a whole model that change its embeddings, or how they are compared.
-_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "max_seq_length", "truncate_dim")
-#: Entries of a transformers configuration that change no embedding.
-_UNREAD = ("_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype")
-#: Entries of a module's configuration that are in its weights.
-_IN_TENSORS = ("vocab", "word_weights")
-#: Rope types whose frequencies depend on the input's length in transformers, which changes their buffers while a model
-#: runs.
-BY_LENGTH = ("dynamic", "longrope")
-#: Numbers of each weight that `state_of` reads.
-_SAMPLED = 64
+from .backbone import LongTransformer, backbone_of
+from .card import card_data
+from .checkpoint import Checkpoint
+from .digest import digest, state_of
+from .kinds import Kind, kind_of_loaded
+from .tokens import document_prompt
 
 
 @dataclass(frozen=True)
@@ -35,7 +26,7 @@ class Identity:
 
     base: str  #: mteb's name of the base, or `local/NAME` for a model that was changed after it was loaded
     revision: str | None  #: of the base. For a changed model it is a digest of weights and configuration
-    experiment: Mapping[str, object]  #: mteb's experiment: what makes the model of its base
+    experiment: Settings  #: mteb's experiment: what makes the model of its base
     changed_from: str | None = None  #: the name that a changed model had; None for an unchanged one
 
     @property
@@ -44,72 +35,93 @@ class Identity:
         return name_of(self.base, self.experiment)
 
 
-def digest(model: nn.Sequential) -> str:
-    """Return 40 hex digits over the weights and the configuration of a model, the same on every device.
+class NamedModel(BaseModel):
+    """A model that knows what it was built from, and whether it is still as it was built."""
 
-    All weights are read, so it is taken when an evaluation begins, and never for a query.
-    """
-    hasher = _hasher(model, words_of)
-    for name, tensor in _tensors(model):
-        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        numbers = xxhash.xxh3_128_digest(flat.numpy().data)
-        hasher.update(repr((name, str(tensor.dtype), tuple(tensor.shape), numbers)).encode())
-    return hasher.hexdigest()
+    #: What the model was built from.
+    checkpoint: Checkpoint | None = None
+    #: The state of the model when it was built. None for a model whose name does not hold.
+    built_state: str | None = None
 
+    @property
+    def backbone(self) -> LongTransformer:
+        """The module that tokenises and holds the strategy."""
+        return backbone_of(self)
 
-def state_of(model: nn.Sequential) -> str:
-    """Return a cheap fingerprint that shows if the digest may differ: all settings, and numbers of each tensor.
+    @property
+    def kind(self) -> Kind:
+        """What its base gives for a text."""
+        return kind_of_loaded(self)
 
-    And how often torch counts that it was written to, so that a change of one number is seen too.
-    """
-    hasher = _hasher(model, parts_of)
-    for name, tensor in _tensors(model):
-        step = max(tensor.numel() // _SAMPLED, 1)
-        some: np.ndarray = tensor.detach().reshape(-1)[::step].float().cpu().numpy()
-        hasher.update(repr((name, str(tensor.dtype), tuple(tensor.shape), tensor._version)).encode())
-        hasher.update(some.tobytes())
-    return hasher.hexdigest()
+    def identity(self) -> Identity:
+        """Return the current name and revision. A model that was changed is `local/NAME` with its digest.
 
+        All weights of a changed model are read, so it is asked when an evaluation begins, and never for a query.
+        """
+        checkpoint = self.checkpoint
+        if checkpoint is not None:
+            known = checkpoint.spec.name()
+            base = checkpoint.base.name
+            experiment = checkpoint.experiment
+            if self.is_unchanged():
+                return Identity(base, checkpoint.base.revision, experiment)
+        else:
+            strategy = self.backbone.strategy
+            known = card_data(self).model_name or "model"
+            base = split_name(known)[0]
+            experiment = {"strategy": strategy.KEY, "target_len": strategy.target_len}
+            experiment["algorithm"] = algorithm_of(type(strategy))
+        return Identity(f"local/{base.rpartition('/')[2]}", digest(self), experiment, changed_from=known)
 
-def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
-    """Return all weights, and all buffers but the ones that transformers changes while a model runs."""
-    found: list[tuple[str, Tensor]] = list(model.named_parameters())
-    for name, module in model.named_modules():
-        if getattr(module, "rope_type", None) not in BY_LENGTH:
-            found += [(f"{name}.{key}", buffer) for key, buffer in module.named_buffers(recurse=False)]
-    return found
+    def is_unchanged(self) -> bool:
+        """Return whether the model still is as it was built, so that its name holds."""
+        return self.checkpoint is not None and self.built_state == state_of(self)
 
+    def remember(self, checkpoint: Checkpoint) -> None:
+        """Note what the model is, when it has just been built, and give it its name.
 
-def _hasher(model: nn.Sequential, words: Callable[[Any], object]) -> Any:
-    """Hash all settings: classes, the model's settings, the configurations of its modules, tokenizers."""
-    classes = [(name, type(module).__qualname__) for name, module in model.named_modules()]
-    settings = [getattr(model, name, None) for name in _SETTINGS]
-    if getattr(model, "max_active_dims", None) is not None:
-        settings.append(model.max_active_dims)
-    modules = [_configuration(module, words) for module in model]
-    described = repr([classes, settings, modules])
-    return hashlib.blake2b(described.encode("utf-8", "surrogatepass"), digest_size=20)
+        A prompt that is saved as `passage` or `corpus` is used for documents: sentence-transformers writes an empty
+        `document` beside it, and then uses that.
+        """
+        prompt = document_prompt(self)
+        if prompt and not self.prompts.get("document"):
+            warnings.warn(
+                f"the prompt of documents is empty, and another one is {prompt!r}: documents get that one. Save it as "
+                "document to choose.",
+                stacklevel=4,
+            )
+            self.prompts["document"] = prompt
+        self.checkpoint = checkpoint
+        card = card_data(self)
+        card.model_name = checkpoint.spec.name()
+        card.base_model = checkpoint.base.origin or checkpoint.base.name
+        if not checkpoint.base.files.local:
+            card.base_model_revision = checkpoint.base.revision
+        self.built_state = state_of(self)
 
+    def __getstate__(self) -> Json:
+        # torch counts the writes to each tensor, and restarts at 0 in a copy
+        return {**self.__dict__, "built_state": "copied" if self.is_unchanged() else None}
 
-def _configuration(module: nn.Module, words: Callable[[Any], object]) -> str:
-    config: dict[str, Any] = {}
-    if isinstance(module, Module):
-        config = module.get_config_dict()
-        config = {key: config[key] for key in config if key not in _IN_TENSORS}
-    described = getattr(module, "config", None)
-    entries: dict[str, Any] = {}
-    if described is not None:
-        entries = {**described.to_dict(), "attention": described._attn_implementation}
-    for key in _UNREAD:
-        entries.pop(key, None)
-    tokenizer = getattr(module, "tokenizer", None)
-    read = None if tokenizer is None else [words(tokenizer), getattr(tokenizer, "truncation_side", None)]
-    return json.dumps([config, entries, read], sort_keys=True, default=str)
+    def __setstate__(self, state: Json) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        if self.built_state == "copied":
+            self.built_state = state_of(self)
 
-
-def words_of(tokenizer: Any) -> object:
-    """Return all settings of a tokenizer but truncation and padding, which calls change and which it writes first."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return None
-    return backend.to_str().partition('"added_tokens"')[2]
+    def row_owner(self) -> object:
+        """Return the key of this model in the embedding cache; None, with one warning, if its name does not hold."""
+        checkpoint = self.checkpoint
+        if checkpoint is None or not self.is_unchanged() or checkpoint.base.revision is None:
+            warnings.warn(
+                "the embedding cache is off for this model: it was changed after it was loaded.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+            return None
+        made_by = algorithm_of(type(checkpoint.strategy)), repr(checkpoint.strategy), checkpoint.spec.dtype
+        return (
+            checkpoint.base.name,
+            checkpoint.base.revision,
+            *made_by,
+            digest(nn.Sequential(*list(self)[1:])),
+        )

@@ -10,17 +10,12 @@ import torch
 from torch import Tensor
 from transformers.integrations.sdpa_attention import repeat_kv
 
+from .devices import to_device
+
 #: How many scores the path without a kernel has in memory at a time: 256 MiB in float32.
 _SCORES = 2**26
 #: Cosines and sines `[n, r/2]`.
 CosSin = tuple[Tensor, Tensor]
-
-
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor from the host to a device. On CUDA it comes from pinned memory, so nothing waits for it."""
-    if device.type == "cuda" and tensor.device.type == "cpu":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
 
 
 def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:

@@ -1,17 +1,16 @@
 """Late chunking for users' own indexes: one vector for each span of characters."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.given import without_surrogates
 from mteb_longembed.sentences import Span
 
+from .kinds import EmbeddingModel
 from .model import LongModelMixin, LongSentenceTransformer
 from .tokens import Ids, document_prompt
 from .vectors import BOUNDS, Features, check_averages, mean_of_groups, windows_of
@@ -20,7 +19,7 @@ from .vectors import spans as spans_of_tokens
 
 @torch.inference_mode()
 def encode_spans(
-    model: SentenceTransformer,
+    model: EmbeddingModel,
     texts: Sequence[str],
     spans: Sequence[Sequence[Span]],
     *,
@@ -45,7 +44,7 @@ def encode_spans(
     Raises:
         InputError: if a span is empty, holds no token, or ends after the tokens that are read.
         IncompatibleError: if the base does not average tokens.
-        ValueError: if the numbers of texts and of lists of spans differ.
+        ValueError: if there are more or fewer lists of spans than texts.
 
     Example:
         >>> from mteb_longembed import load
@@ -104,15 +103,14 @@ def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
             groups = list(groups[0].split(1))
         bounds = model.backbone.features_of([row], prompt)[BOUNDS]
         if vectors == "window":
-            cut: Any = windows_of(bounds, model.backbone.strategy)
-            groups = list(cut.windows)
+            groups = list(windows_of(bounds, model.backbone.strategy).tokens)
         elif vectors is not None:
             groups = spans_of_tokens(bounds[0], vectors)
         yield groups
 
 
 def run_lengths(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> np.ndarray:
-    """Return the numbers of tokens that run together for rows of token ids: whole texts, or their windows."""
+    """Return how many tokens run together for each row of token ids: the whole text, or each of its windows."""
     strategy = model.backbone.strategy
     lengths: list[int] = []
     for row in rows:
@@ -120,8 +118,7 @@ def run_lengths(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) 
             lengths.append(len(row))
             continue
         bounds = model.backbone.features_of([row], prompt)[BOUNDS]
-        cut: Any = windows_of(bounds, strategy)
-        lengths += (cut.windows >= 0).sum(1).tolist()
+        lengths += windows_of(bounds, strategy).sizes.tolist()
     return np.array(lengths)
 
 
@@ -134,10 +131,10 @@ def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Te
             f"{span}."
         )
     last = max((stop for _, stop in offsets), default=0)
-    places = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
-    if not places or text[max(start, last) : end].strip():
+    indices = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
+    if not indices or text[max(start, last) : end].strip():
         raise InputError(
             f"a span must hold tokens, and end within the {last} characters of text {number} that the model reads, "
             f"got {span}; use a longer target length if the text is longer."
         )
-    return torch.tensor(places)
+    return torch.tensor(indices)

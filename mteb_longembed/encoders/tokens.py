@@ -9,7 +9,6 @@ import heapq
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +16,7 @@ from sentence_transformers.base import BaseModel
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from mteb_longembed.files import Json
 from mteb_longembed.given import without_surrogates
 
 #: The token ids of one text, int32.
@@ -77,9 +77,9 @@ class Cutter:
 
 def splits_at_blanks(tokenizer_json: str) -> bool:
     """Return whether text after a space never changes the tokens before it, by the kind of the pre-tokenizer."""
-    parts: dict[str, Any] = json.loads(tokenizer_json)
+    parts: Json = json.loads(tokenizer_json)
     splitter = parts["pre_tokenizer"] or {"type": "none"}
-    before: list[dict[str, Any]] = []
+    before: list[Json] = []
     if splitter["type"] == "Sequence":
         *before, splitter = splitter["pretokenizers"]
     if splitter["type"] == "ByteLevel" and not splitter["use_regex"]:
@@ -100,7 +100,7 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
         return None
     # a custom class, or this setting, reads texts in another way
     is_own = type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus
-    if is_own or getattr(tokenizer, "split_special_tokens", False):
+    if is_own or tokenizer.split_special_tokens:
         return None
     state = parts_of(tokenizer)
     known = _CUTTERS.get(tokenizer)
@@ -109,11 +109,11 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
     return known[1]
 
 
-def parts_of(tokenizer: Any) -> list[object] | None:
+def parts_of(tokenizer: object) -> list[object] | None:
     """Return a cheap fingerprint that changes with a tokenizer. None for one that is not of `tokenizers`."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
         return None
+    backend = tokenizer.backend_tokenizer
     return [len(tokenizer), *map(repr, (backend.normalizer, backend.pre_tokenizer, backend.post_processor))]
 
 
@@ -157,9 +157,9 @@ def sample_texts(
 ) -> tuple[list[str], int]:
     """Sample documents; return them in the order of their corpus, and the size of the corpus.
 
-    They are drawn in a random order until they have `max_tokens` tokens, by `estimated_tokens`. It is a reservoir: each
-    document gets a random number, and the lowest numbers are kept. A model reads `kept_len` tokens of a
-    document at most; None if it reads all.
+    The sample has about `max_tokens` tokens, by `estimated_tokens`, in a random order of the documents. It is a
+    reservoir: each document gets a random number, and the lowest numbers are kept. A model reads at most `kept_len`
+    tokens of a document; None if it reads all.
 
     >>> sample_texts(["a", "b"], None), sample_texts(iter("abcd"), None, max_tokens=4)[1]
     ((['a', 'b'], 2), 4)

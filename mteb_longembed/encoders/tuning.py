@@ -4,13 +4,11 @@ Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2 and appendix B.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset
 from sentence_transformers import (
-    SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
@@ -21,9 +19,13 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization, remove_parametrizations
 from transformers import TrainerCallback
 
+from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.files import Json
 
-from .model import OFFSET, LongTransformer
+from .backbone import OFFSET
+from .kinds import EmbeddingModel
+from .model import LongSentenceTransformer
 
 
 class KeptRows(nn.Module):
@@ -49,33 +51,33 @@ class MovingCollator(SentenceTransformerDataCollator):
 
     highest_offset: int = 0
 
-    def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
-        batch: dict[str, Any] = super().__call__(features)
+    def __call__(self, features: list[Json]) -> Json:
+        batch: Json = super().__call__(features)
         for column in features[0]:
             if column == "positive" or column.startswith("negative"):
                 batch[f"{column}_{OFFSET}"] = torch.randint(self.highest_offset + 1, (len(features),))
         return batch
 
 
-def rows_of_base(strategy: Any) -> Tensor:
+def rows_of_base(strategy: Strategy) -> Tensor:
     """Return `[Lt]` bool: the long rows taken from the base, the first one that equals each of the base's rows.
 
-    These are the places `i*s` under `pi`, and the first `Lo` under `rp`. The extension added all others.
+    These are the rows `i*s` under `pi`, and the first `Lo` under `rp`. The extension added all others.
     """
-    places = torch.arange(strategy.target_len, dtype=torch.float64)
-    positions = strategy.position_ids(places, torch.tensor(strategy.target_len)).numpy()
+    rows = torch.arange(strategy.target_len, dtype=torch.float64)
+    positions = strategy.position_ids(rows, torch.tensor(strategy.target_len)).numpy()
     first = np.zeros(len(positions), bool)
     first[np.unique(positions, return_index=True)[1]] = True
     return torch.from_numpy(first & (positions % 1 == 0) & (positions < strategy.trained_len))
 
 
 def tune(
-    model: SentenceTransformer,
+    model: EmbeddingModel,
     data: Dataset,
     arguments: SentenceTransformerTrainingArguments | None = None,
     *,
     callbacks: Sequence[TrainerCallback] = (),
-) -> SentenceTransformer:
+) -> LongSentenceTransformer:
     """Train the position rows that `pi` or `rp` added to a model; the model is changed and returned.
 
     Documents start at a random position, so that short documents train all rows. The base's rows do not change by a
@@ -89,14 +91,15 @@ def tune(
         callbacks: of the trainer.
 
     Raises:
-        InputError: if the model is not extended, or the data lack a column.
+        InputError: if the model is not extended or has several vectors, or the data lack a column.
         IncompatibleError: if its strategy or its positions have no added rows.
     """
-    first: Any = model[0]
-    if not isinstance(first, LongTransformer):
+    if not isinstance(model, LongSentenceTransformer):
         raise InputError(
-            "tuning needs an extended model, such as extend(base, 'pi', 4096) returns, got a plain one."
+            "tuning needs an extended model with one vector for each document, such as extend(base, 'pi', 4096) "
+            f"returns, got a {type(model).__name__}."
         )
+    first = model.backbone
     strategy = first.strategy
     table = first.table
     if strategy.KEY not in ("pi", "rp") or table is None:

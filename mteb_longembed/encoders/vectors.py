@@ -23,7 +23,7 @@ from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 from mteb_longembed.values import Vectors, read
 
-from .self_extend import to_device
+from .devices import to_device
 
 #: What a module gets and returns, as in sentence-transformers: tensors and settings by their names.
 Features = dict[str, Any]
@@ -53,20 +53,40 @@ def check_averages(what: str, model: str, mode: str | None) -> None:
 
 
 @dataclass(frozen=True, eq=False)
+class Windows:
+    """The windows of a batch of texts, on the host.
+
+    Args:
+        tokens: `[w, size]` the index of each token of a window in its text; -1 for padding.
+        texts: `[w]` the index of each window's text in the batch.
+    """
+
+    tokens: Tensor
+    texts: Tensor
+
+    @property
+    def sizes(self) -> Tensor:
+        """`[w]` tokens of each window."""
+        return (self.tokens >= 0).sum(1)
+
+    def cells(self, width: int) -> Tensor:
+        """Return the index of each token in the flattened texts `[b * width]`: `[w * size]`; arbitrary for padding."""
+        return (self.texts[:, None] * width + self.tokens).flatten()
+
+
+@dataclass(frozen=True, eq=False)
 class TokenBatch:
     """The texts of a batch, on the host. If some were cut, the token features belong to windows, `[w, size]`.
 
     Args:
         bounds: `[b, 3]` as in `BOUNDS`.
-        windows: `[w, size]` the place of each window's tokens in their text; -1 for padding. None if no text was cut.
-        texts: `[w]` the number of each window's text.
+        windows: None if no text was cut.
         weights: how much each token counts, as long as the token features, on the device. None: all the same.
         vectors: `[b]` vectors of each text, once they are pooled.
     """
 
     bounds: Tensor
-    windows: Tensor | None = None
-    texts: Tensor | None = None
+    windows: Windows | None = None
     weights: Tensor | None = None
     vectors: Tensor | None = None
 
@@ -104,7 +124,7 @@ def spans(bounds: Tensor, size: int) -> list[Tensor]:
     return list(own.split(size))
 
 
-def windows_of(bounds: Tensor, strategy: Strategy) -> TokenBatch:
+def windows_of(bounds: Tensor, strategy: Strategy) -> Windows:
     """Return the windows of texts with `bounds` `[b, 3]` as in `BOUNDS`; one that is not cut is its own window.
 
     What stands before and behind the content of a text, each of its windows repeats.
@@ -119,7 +139,7 @@ def windows_of(bounds: Tensor, strategy: Strategy) -> TokenBatch:
             parts = strategy.windows(n, start, n - end)
         tokens.extend(parts)
         texts.extend([number] * len(parts))
-    return TokenBatch(bounds, pad_sequence(tokens, True, -1), torch.tensor(texts))
+    return Windows(pad_sequence(tokens, True, -1), torch.tensor(texts))
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
@@ -137,15 +157,15 @@ def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None =
 
 
 def mean_of_groups(groups: list[Tensor], tokens: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Average each group of a text's tokens, given by their places: `[groups, d]`.
+    """Average each group of a text's tokens, given by their indices: `[groups, d]`.
 
     `tokens` `[n, d]` are the text's tokens, already multiplied by their `weights` `[n]`, if any.
     """
     numbers = torch.arange(len(groups)).repeat_interleave(torch.tensor(list(map(len, groups))))
-    places = to_device(torch.cat(groups), tokens.device)
+    indices = to_device(torch.cat(groups), tokens.device)
     if weights is not None:
-        weights = weights[places]
-    return mean_by(numbers, tokens[places], len(groups), weights)
+        weights = weights[indices]
+    return mean_by(numbers, tokens[indices], len(groups), weights)
 
 
 class LongPooling(Pooling):
@@ -169,7 +189,7 @@ class LongPooling(Pooling):
         #: What of the arguments of `encode` the forward pass takes: queries have one vector.
         self.forward_kwargs = set() if vectors is None else {"task"}
 
-    def forward(self, features: Features, task: str | None = None, **kwargs: Any) -> Features:
+    def forward(self, features: Features, task: str | None = None, **kwargs: object) -> Features:
         """Add `sentence_embedding` `[vectors, d]`, and to the `TokenBatch` the vectors of each text.
 
         Features of windows become features of their texts.
@@ -181,12 +201,13 @@ class LongPooling(Pooling):
         wanted = self.vectors
         if task == "query":
             wanted = 1 if self.late else None
-        if batch.texts is not None and wanted == "window":
-            texts = batch.texts
-        elif batch.texts is not None:
-            vectors = mean_by(batch.texts, vectors, len(texts))
-        if batch.texts is not None:
-            features, batch = _of_texts(features, batch)
+        windows = batch.windows
+        if windows is not None:
+            if wanted == "window":
+                texts = windows.texts
+            else:
+                vectors = mean_by(windows.texts, vectors, len(texts))
+            features, batch = _of_texts(features, batch, windows)
             if batch.weights is not None and wanted != "window":
                 total = batch.weights.sum(1, keepdim=True).clamp(min=1e-9)
                 vectors = features["token_embeddings"].sum(1) / total
@@ -204,15 +225,14 @@ class LongPooling(Pooling):
         return {**features, "sentence_embedding": vectors, BATCH: replace(batch, vectors=counts)}
 
 
-def _of_texts(features: Features, batch: TokenBatch) -> tuple[Features, TokenBatch]:
+def _of_texts(features: Features, batch: TokenBatch, windows: Windows) -> tuple[Features, TokenBatch]:
     """Return window features as text features: token embeddings `[b, n, d]`, and the weights of tokens.
 
     A token that is in several windows gets the mean of its values in them.
     """
-    assert batch.windows is not None and batch.texts is not None
     shape = len(batch.bounds), batch.width
-    real = batch.windows.flatten() >= 0
-    cells = (batch.texts[:, None] * batch.width + batch.windows).flatten()[real]
+    real = windows.tokens.flatten() >= 0
+    cells = windows.cells(batch.width)[real]
 
     def joined(values: Tensor) -> Tensor:
         rows = to_device(real.nonzero()[:, 0], values.device)
@@ -241,7 +261,7 @@ class GroupByDocument(Module):
         self.normalize = normalize
         self.dims = dims
 
-    def forward(self, features: Features, **kwargs: Any) -> Features:
+    def forward(self, features: Features, **kwargs: object) -> Features:
         """Replace the features of tokens by the features of vectors."""
         counts = features[BATCH].vectors
         rows = features["sentence_embedding"][:, : self.dims]
@@ -253,6 +273,8 @@ class GroupByDocument(Module):
         kept = {key: value for key, value in features.items() if key not in gone}
         return {**kept, "token_embeddings": vectors, "attention_mask": mask}
 
-    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
+    def save(
+        self, output_path: str, *args: object, safe_serialization: bool = True, **kwargs: object
+    ) -> None:
         """Save the two settings."""
         self.save_config(output_path)

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from sentence_transformers.base import BaseModel
-from sentence_transformers.sentence_transformer.modules import WordWeights
+from sentence_transformers.sentence_transformer.modules import Transformer, WordWeights
+from torch import nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import PreTrainedTokenizerBase
 
 from .tokens import Ids, cutter_of, document_prompt
 from .vectors import BATCH, Features
 
+T = TypeVar("T")
 Rule = Literal["sif", "idf"]
 #: SIF's constant: a token whose share of the corpus is `SIF_A` has the weight 0.5.
 SIF_A = 1e-4
@@ -64,8 +66,8 @@ def idf(counts: TokenCounts) -> np.ndarray:
     >>> idf(TokenCounts(np.array([0, 2, 1, 0]), np.array([0, 2, 1, 0]), n_documents=2)).round(3).tolist()
     [0.693, 0.182, 0.693, 0.693]
     """
-    rarity = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
-    return np.maximum(rarity, LEAST_IDF)
+    weights = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
+    return np.maximum(weights, LEAST_IDF)
 
 
 #: Rule -> the weights `[vocabulary]` of a corpus with these counts.
@@ -78,9 +80,8 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
     The tokens of the model's own prompts count as in every document: they stand before each text and say nothing
     about it.
     """
-    tokenizer: Any = model.tokenizer
-    first: Any = model[0]
-    vocabulary = max(first.model.get_input_embeddings().num_embeddings, len(tokenizer))
+    tokenizer: PreTrainedTokenizerBase = model.tokenizer
+    vocabulary = max(rows_of_vocabulary(model[0]), len(tokenizer))
     prompts = list(filter(None, model.prompts.values()))
     always = np.concatenate([np.zeros(0, np.int32), *_plain_ids(tokenizer, prompts, None)])
     tokens = np.zeros(vocabulary, np.int64)
@@ -95,9 +96,16 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
     return TokenCounts(tokens, documents, len(texts))
 
 
+def rows_of_vocabulary(transformer: nn.Module) -> int:
+    """Return the rows of a transformer's table of tokens; 0 if it has none."""
+    assert isinstance(transformer, Transformer)
+    table = transformer.model.get_input_embeddings()
+    return table.num_embeddings if isinstance(table, nn.Embedding) else 0
+
+
 def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:
     """Return the ids of each text's own tokens, as far as the model reads it behind its prompt."""
-    tokenizer: Any = model.tokenizer
+    tokenizer: PreTrainedTokenizerBase = model.tokenizer
     if model.max_seq_length is None:
         return _plain_ids(tokenizer, texts, None)
     room = max(model.max_seq_length - len(tokenizer(document_prompt(model))["input_ids"]), 0)
@@ -107,7 +115,7 @@ def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:
     return _plain_ids(tokenizer, texts, room)
 
 
-def _plain_ids(tokenizer: Any, texts: Sequence[str], room: int | None) -> list[Ids]:
+def _plain_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], room: int | None) -> list[Ids]:
     if not texts:
         return []
     rows = tokenizer(list(texts), add_special_tokens=False, truncation=False)["input_ids"]
@@ -123,14 +131,14 @@ def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return [token for token in tokenizer.all_special_ids if tokenizer.convert_ids_to_tokens(token) != unknown]
 
 
-class _ShortList(list[Any]):
+class _ShortList(list[T]):
     """A list whose representation is its size, because a model prints the settings of its modules."""
 
     def __repr__(self) -> str:
         return f"<{len(self):,} items>"
 
 
-class _ShortDict(dict[Any, Any]):
+class _ShortDict(dict[T, float]):
     """A dict whose representation is its size."""
 
     __repr__ = _ShortList.__repr__
@@ -139,8 +147,10 @@ class _ShortDict(dict[Any, Any]):
 class TokenWeights(WordWeights):
     """sentence-transformers' `WordWeights`, which also passes on the weight of each token, for several vectors."""
 
-    def __init__(self, vocab: list[str], word_weights: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        super().__init__(_ShortList(vocab), _ShortDict(word_weights), *args, **kwargs)
+    def __init__(
+        self, vocab: list[str], word_weights: dict[str, float], unknown_word_weight: float = 1.0
+    ) -> None:
+        super().__init__(_ShortList(vocab), _ShortDict(word_weights), unknown_word_weight)
 
     @classmethod
     def of_corpus(cls, counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> Self:
@@ -157,7 +167,7 @@ class TokenWeights(WordWeights):
         """Return the same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""
         return WordWeights(self.vocab, self.word_weights, self.unknown_word_weight).requires_grad_(False)
 
-    def forward(self, features: Features, **kwargs: Any) -> Features:
+    def forward(self, features: Features, **kwargs: object) -> Features:
         """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens, which the `TokenBatch` gets too.
 
         A prompt has no weight, however it was given: the pooling leaves its tokens out, and so must their sum.

@@ -14,7 +14,7 @@ from mteb_longembed.errors import NumberError
 
 logger = logging.getLogger(__name__)
 
-#: Vectors that are used at most. They are drawn with `SEED`.
+#: The most vectors that are used, sampled with `SEED`.
 MAX_VECTORS = 50_000
 SEED = 0
 #: The least shrinkage of the covariance towards a sphere. Chapters, proposals and paraphrases lose with more.
@@ -22,7 +22,7 @@ LEAST_SHRINKAGE = 0.01
 
 
 def sampled_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
-    """Return the sorted indices of the vectors to use of `n`: all, or `most` drawn with `SEED`."""
+    """Return the sorted indices of the vectors to use of `n`: all, or `most` sampled with `SEED`."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(SEED).choice(n, most, replace=False))

@@ -1,14 +1,12 @@
 """What follows the windows of a late-interaction or sparse model: they become whole texts again."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sparse_encoder.modules import SpladePooling
 from torch import Tensor
 
-from .self_extend import to_device
+from .devices import to_device
 from .vectors import BATCH, RUNS, TOKEN_FEATURES, WINDOWS, Features, TokenBatch
 
 
@@ -21,26 +19,28 @@ class JoinWindows(Module):
         2020, arXiv:2004.12832).
     """
 
-    def forward(self, features: Features, **kwargs: Any) -> Features:
+    def forward(self, features: Features, **kwargs: object) -> Features:
         """Replace the features of windows by the features of texts. Texts that were not cut stay as they are."""
         batch: TokenBatch = features[BATCH]
-        if batch.windows is None or batch.texts is None:
+        windows = batch.windows
+        if windows is None:
             return features
         shape = len(batch.bounds), batch.width
-        cells = (batch.texts[:, None] * batch.width + batch.windows).flatten()
-        real = (batch.windows.flatten() >= 0).nonzero()[:, 0]
-        unique, first = np.unique(cells[real].numpy(), return_index=True)
+        real = (windows.tokens.flatten() >= 0).nonzero()[:, 0]
+        unique, first = np.unique(windows.cells(batch.width)[real].numpy(), return_index=True)
         joined = {}
         for key in ("token_embeddings", *TOKEN_FEATURES):
             if key in features:
                 values: Tensor = features[key].flatten(0, 1)
-                places = to_device(torch.from_numpy(unique), values.device)
+                cells = to_device(torch.from_numpy(unique), values.device)
                 rows = to_device(real[torch.from_numpy(first)], values.device)
                 whole = values.new_zeros(shape[0] * shape[1], *values.shape[1:])
-                joined[key] = whole.index_copy(0, places, values[rows]).view(*shape, *values.shape[1:])
+                joined[key] = whole.index_copy(0, cells, values[rows]).view(*shape, *values.shape[1:])
         return {**features, **joined, BATCH: TokenBatch(batch.bounds)}
 
-    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
+    def save(
+        self, output_path: str, *args: object, safe_serialization: bool = True, **kwargs: object
+    ) -> None:
         """Save nothing: the module has no settings."""
         self.save_config(output_path)
 
@@ -55,7 +55,7 @@ class LongSpladePooling(SpladePooling):
     Differs: with the older sum over tokens, the sums of windows are compared, because windows may overlap.
     """
 
-    def forward(self, features: Features, **kwargs: Any) -> Features:
+    def forward(self, features: Features, **kwargs: object) -> Features:
         """Add `sentence_embedding` `[b, words]`, and for texts that were cut the vectors of windows `[w, words]`."""
         features = dict(features)
         runs = features.pop(RUNS, None)
@@ -63,6 +63,6 @@ class LongSpladePooling(SpladePooling):
             return super().forward(features)
         pool = super().forward
         windows = torch.cat([pool(run)["sentence_embedding"] for run in runs])
-        counts = features[BATCH].texts.bincount().tolist()
+        counts = features[BATCH].windows.texts.bincount().tolist()
         texts = torch.stack([rows.amax(0) for rows in windows.split(counts)])
         return {**features, "sentence_embedding": texts, WINDOWS: windows.split(counts)}

@@ -1,4 +1,4 @@
-"""All code that touches mteb's registries and private names. It adds our tasks, benchmark and models to mteb's own.
+"""Replace mteb's registries and look-ups, so that mteb finds our tasks, benchmarks and models beside its own.
 
 mteb has no interface for plugins (docs/upstream.md proposes one). Lower rooms may not import this one.
 """

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import mteb.leaderboard.app
 from mteb.benchmarks.benchmark import Benchmark
@@ -24,11 +24,10 @@ def make_app(results: BenchmarkResults, benchmarks: list[Benchmark], first: str)
     """
     for result in results.model_results:
         _enter(result)
-    app = cast("Any", mteb.leaderboard.app)
-    for module in (app, cast("Any", benchmark_selector)):
-        module.DEFAULT_BENCHMARK_NAME = first
-    app.GP_BENCHMARK_ENTRIES = [app.MenuEntry(", ".join(one.name for one in benchmarks), benchmarks)]
-    app.R_BENCHMARK_ENTRIES = []
+    app = mteb.leaderboard.app
+    menu = vars(app)["MenuEntry"](", ".join(one.name for one in benchmarks), benchmarks)
+    vars(benchmark_selector).update(DEFAULT_BENCHMARK_NAME=first)
+    vars(app).update(DEFAULT_BENCHMARK_NAME=first, GP_BENCHMARK_ENTRIES=[menu], R_BENCHMARK_ENTRIES=[])
     put_in_place(Benchmark, "_create_summary_table", _plain)
     put_in_place(Benchmark, "_create_per_task_table", _plain)
     tasks = [task for benchmark in benchmarks for task in benchmark.tasks]

@@ -1,4 +1,4 @@
-"""What replaces functions of mteb: for models of ours, and for our errors."""
+"""The functions that replace functions of mteb: they find and describe our models, and print our errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def own_model(
     if not (is_extended_name(name) or holds_model(name)):
         if not fetch_from_hf:
             return None
-        from mteb_longembed.encoders.checkpoint import is_saved
+        from mteb_longembed.encoders.saved import is_saved
 
         if not is_saved(name, revision):
             return None

@@ -11,11 +11,8 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
-from mteb_longembed.encoders.checkpoint import Kind
-from mteb_longembed.encoders.model import (
-    LongModel,
-    LongModelMixin,
-)
+from mteb_longembed.encoders.kinds import Kind
+from mteb_longembed.encoders.model import LongModel, LongModelMixin
 from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, count_tokens

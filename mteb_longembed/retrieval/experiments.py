@@ -12,12 +12,13 @@ from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.models_protocols import MTEBModels
 
-from mteb_longembed.encoders.checkpoint import Base, Checkpoint, open_checkpoint
-from mteb_longembed.encoders.load import load_checkpoint
+from mteb_longembed.bm25_names import is_bm25_name
+from mteb_longembed.encoders.base import Base
+from mteb_longembed.encoders.build import load_checkpoint
+from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers, silence
-from mteb_longembed.names import is_bm25_name
 from mteb_longembed.zoo import ZOO
 
 from .make import loaded_search, meta_of_bm25

@@ -1,11 +1,8 @@
 """Read and write the names of searches: a model and its search settings."""
 
-from typing import Any, cast
-
-from mteb_longembed.encoders.checkpoint import ModelSpec
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import SEARCH_SETTINGS, split_name, split_settings
-from mteb_longembed.zoo import holds_model
+from mteb_longembed.names import SEARCH_SETTINGS, ModelName
 
 from .settings import SearchSettings
 
@@ -16,16 +13,14 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
     Raises:
         InputError: if the name or a value breaks a rule.
     """
-    given = {}
-    if not holds_model(text):  # the name of a folder may have any characters
-        given = split_settings(text, split_name(text)[3])
-    settings = {key: given[key] for key in SEARCH_SETTINGS if key in given}
+    name = ModelName.parse(text)
+    settings = {key: name.settings[key] for key in SEARCH_SETTINGS if key in name.settings}
     if "expand" in settings:
         raise InputError(
             f"expand is a setting of BM25 alone, got it in {text!r}: leave it out, because fusion=bm25 expands queries "
             "by the model itself."
         )
-    return ModelSpec.parse(text, without=settings), SearchSettings(**cast("dict[str, Any]", settings))
+    return ModelSpec.of_name(name.without(settings)), SearchSettings(**settings)
 
 
 def typed_name(spec: ModelSpec, settings: SearchSettings | None = None) -> str:

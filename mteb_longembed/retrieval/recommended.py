@@ -1,7 +1,9 @@
 """The search that a model gets whose name has no strategy."""
 
+from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.names import PRESETS, is_bm25_name, split_name
+from mteb_longembed.names import split_name
+from mteb_longembed.presets import PRESETS
 from mteb_longembed.zoo import entry_of, holds_model
 
 #: For models that average their tokens, and for all others (experiments/methods.md).
@@ -17,7 +19,8 @@ def recommended(name: str) -> str:
     is_bare = holds_model(name) or (split_name(name)[1] is None and not is_bm25_name(name))
     if not is_bare or (entry is not None and entry.kind == "mteb"):
         return name
-    from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
+    from mteb_longembed.encoders.checkpoint import open_checkpoint
+    from mteb_longembed.encoders.spec import ModelSpec
 
     try:
         base = open_checkpoint(ModelSpec.parse(name)).base

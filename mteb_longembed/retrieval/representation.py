@@ -11,7 +11,7 @@ from mteb.types import PromptType
 from scipy import sparse
 
 from mteb_longembed.encoders.batching import Engine
-from mteb_longembed.encoders.checkpoint import Kind
+from mteb_longembed.encoders.kinds import Kind
 from mteb_longembed.encoders.model import (
     LongModel,
     LongSentenceTransformer,

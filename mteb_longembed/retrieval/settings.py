@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
+from mteb_longembed.bm25_names import BM25_SETTINGS, MTEB_BM25, bm25_settings, is_bm25_name
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.names import BM25_SETTINGS, MTEB_BM25, bm25_settings, is_bm25_name
 from mteb_longembed.values import Power, read_fields, read_tokens
 
 if TYPE_CHECKING:

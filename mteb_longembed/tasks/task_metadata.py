@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import cast
 
 from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.types.statistics import DescriptiveStatistics
@@ -36,6 +35,6 @@ class LongEmbedMetadata(TaskMetadata):
         theirs = (TaskMetadata.descriptive_stat_path.fget(metadata) for metadata in same_data)  # type: ignore[attr-defined]
         for path in (self.descriptive_stat_path, *theirs):
             if path.exists():
-                stats = json.loads(path.read_text(encoding="utf-8"))
-                return cast("dict[str, DescriptiveStatistics]", stats)
+                stats: dict[str, DescriptiveStatistics] = json.loads(path.read_text(encoding="utf-8"))
+                return stats
         return None

@@ -6,7 +6,7 @@ import pytest
 
 from mteb_longembed.comparing.candidates import Candidate, bm25_candidates, candidates_of, named, short_names
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names import PRESETS
+from mteb_longembed.presets import PRESETS
 from mteb_longembed.retrieval.settings import BM25Settings
 from tests import tiny
 

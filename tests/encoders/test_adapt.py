@@ -204,10 +204,10 @@ def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain,
     drawn, _ = sample_texts(CORPUS, 64, max_tokens=40, seed=1)
     assert 0 < len(drawn) < len(CORPUS)
     want = tiny.adapted(f"{plain}+pi@64", drawn)
-    assert "drawn with seed" not in caplog.text
+    assert "sampled with seed" not in caplog.text
     got = tiny.adapted(f"{plain}+pi@64", iter(CORPUS), max_tokens=40, seed=1)
     assert gap(got.encode(TEXTS), want.encode(TEXTS)) == 0
-    assert f"{len(drawn)} of {len(CORPUS)} documents, drawn with seed 1" in caplog.text
+    assert f"{len(drawn)} of {len(CORPUS)} documents, sampled with seed 1" in caplog.text
 
 
 @pytest.mark.parametrize(

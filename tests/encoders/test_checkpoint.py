@@ -11,15 +11,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.checkpoint import (
-    Checkpoint,
-    Files,
-    ModelSpec,
-    base_of_loaded,
-    checkpoint_of,
-    open_checkpoint,
-)
+from mteb_longembed.encoders.base import Base, base_of_loaded, read_base
+from mteb_longembed.encoders.checkpoint import Checkpoint, checkpoint_of, open_checkpoint
 from mteb_longembed.encoders.load import extend, load
+from mteb_longembed.encoders.repository import Files
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names import is_extended_name
@@ -181,6 +177,27 @@ def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, mo
     monkeypatch.setattr(Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
         open_checkpoint(ModelSpec("x", **{"strategy": "se", **asked}))
+
+
+def test_a_base_is_read_once_and_again_when_a_file_of_a_module_or_the_weights_have_changed(tmp_path) -> None:
+    base = tiny.saved("bert", tmp_path)
+
+    def read() -> Base:
+        return read_base(str(base), None, trust_remote_code=False)
+
+    first = read()
+    assert read() is first and first.pooling == "mean"
+    revisions = {first.revision}
+    pooling = base / "1_Pooling" / "config.json"
+    pooling.write_text(pooling.read_text().replace('"mean"', '"cls"'))
+    assert read().pooling == "cls"
+    revisions.add(read().revision)
+    weights = base / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1  # of the same size
+    weights.write_bytes(content)
+    revisions.add(read().revision)
+    assert len(revisions) == 3
 
 
 def test_a_revision_of_a_folder_is_refused(folders) -> None:

@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.checkpoint import read_base
+from mteb_longembed.encoders.base import read_base
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.encoders.test_rotary import GQA

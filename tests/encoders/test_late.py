@@ -17,8 +17,8 @@ from sentence_transformers.sentence_transformer.modules import Transformer
 import mteb_longembed
 from mteb_longembed import load
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
+from mteb_longembed.encoders.positions import ABSOLUTE, ROTARY
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.encoders.swap import ABSOLUTE, ROTARY
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 from tests.encoders.strategies.test_pcw import slow_windows

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import batching
+from mteb_longembed.encoders import batching, devices
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 from tests import tiny
@@ -155,7 +155,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_size_tried_again_by_the_nex
     texts = [tiny.text(64, seed) for seed in range(40)]
     extended = longembed.extend(base, "pi")
     expected = extended.encode(texts)
-    monkeypatch.setattr(batching, "TOKENS_A_THREAD", 2000)
+    monkeypatch.setattr(devices, "TOKENS_A_THREAD", 2000)
     allocator = Allocator(extended, 300, monkeypatch)
     assert np.allclose(extended.encode(texts), expected, atol=1e-5)
     assert sum(allocator.seen) == 40 * 64

@@ -14,8 +14,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from mteb_longembed.encoders.backbone import LongTransformer
 from mteb_longembed.encoders.head import Head
-from mteb_longembed.encoders.model import LongTransformer
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny

@@ -12,8 +12,8 @@ from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimil
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 import mteb_longembed
+from mteb_longembed.encoders.positions import ABSOLUTE, ROTARY, Positions
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.encoders.swap import ABSOLUTE, ROTARY, Positions
 from tests import tiny
 from tests.encoders.test_rotary import GQA
 

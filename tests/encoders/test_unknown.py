@@ -7,8 +7,8 @@ import pytest
 from transformers import AutoConfig, BertConfig, Gemma3TextConfig
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.positions import UNKNOWN, check_fit, positions_of
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.encoders.swap import UNKNOWN, check_fit, positions_of
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 from tests.encoders.oracle_matrix import architectures

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from mteb_longembed.encoders.model import LongTransformer
+from mteb_longembed.encoders.backbone import LongTransformer
 
 
 @pytest.fixture

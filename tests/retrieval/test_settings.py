@@ -6,8 +6,8 @@ from typing import Any
 import mteb
 import pytest
 
-from mteb_longembed.encoders import checkpoint
-from mteb_longembed.encoders.checkpoint import ModelSpec
+from mteb_longembed.encoders import repository
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.naming import read_name, typed_name
 from mteb_longembed.retrieval.scorer import full_name
@@ -61,7 +61,7 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(f
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(asked: str, message: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(checkpoint.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
+    monkeypatch.setattr(repository.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(InputError, match=message):
         mteb.get_model_meta(f"org/x+se:{asked}")
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+from types import FunctionType
 
 from .gp import GroupedPositions
 from .none import NoExtension
@@ -37,6 +38,6 @@ def algorithm_of(kind: type[Strategy]) -> str:
     try:
         text = inspect.getsource(kind)
     except (OSError, TypeError):  # typed in a shell
-        codes = [getattr(value, "__code__", None) for value in vars(kind).values()]
-        text = repr([(code.co_name, code.co_code, code.co_consts) for code in codes if code is not None])
+        codes = [value.__code__ for value in vars(kind).values() if isinstance(value, FunctionType)]
+        text = repr([(code.co_name, code.co_code, code.co_consts) for code in codes])
     return f"{ALGORITHM}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,7 +1,7 @@
 """Grouped positions: neighbouring tokens share one trained position."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from .strategy import Strategy, Tensor, parameter
 
@@ -27,8 +27,8 @@ class GroupedPositions(Strategy):
         "document", "group size by the document's length, or by the target length"
     )
 
-    def changes(self, n: Any, *, rotary: bool = True) -> Any:
-        return (n > self.trained_len) | (self.factor == "target")
+    def unchanged_len(self, *, rotary: bool = True) -> int:
+        return 0 if self.factor == "target" else self.trained_len
 
     @property
     def depends_on_length(self) -> bool:

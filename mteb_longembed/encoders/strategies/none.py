@@ -1,7 +1,7 @@
 """The base model unchanged: every strategy is compared with it."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .strategy import Strategy, parameter
 
@@ -23,5 +23,5 @@ class NoExtension(Strategy):
     def default_target_len(cls, trained_len: int) -> int:
         return trained_len
 
-    def changes(self, n: Any, *, rotary: bool = True) -> Any:
-        return (n > self.trained_len) & self.logn
+    def unchanged_len(self, *, rotary: bool = True) -> int:
+        return self.trained_len if self.logn else self.target_len

@@ -1,10 +1,11 @@
 """NTK-aware interpolation: stretch low frequencies and keep high ones, also in learned tables (ours)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+
+from mteb_longembed.names import Settings
 
 from .strategy import Strategy, Tensor, parameter, rows_at
 
@@ -50,8 +51,8 @@ class NTKAware(Strategy):
     def defaults_by_length(self) -> dict[str, object]:
         return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}
 
-    def changes(self, n: Any, *, rotary: bool = True) -> Any:
-        return (n > self.trained_len) | (rotary and self.short == "scale")
+    def unchanged_len(self, *, rotary: bool = True) -> int:
+        return 0 if rotary and self.short == "scale" else self.trained_len
 
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
         import torch
@@ -60,7 +61,7 @@ class NTKAware(Strategy):
         steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
         return (inv_freq.double() * self.factor**-steps).to(inv_freq.dtype)
 
-    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+    def stock_rope(self, rope: Settings) -> Settings:
         return {**rope, "rope_theta": rope["rope_theta"] * self.factor}
 
     def long_rows(self, table: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Parallel context windows: encode each window of a document on its own, and average the vectors."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mteb_longembed.errors import InputError
 
@@ -39,8 +39,8 @@ class ParallelContextWindows(Strategy):
     def defaults_by_length(self) -> dict[str, object]:
         return {"size": self.trained_len}
 
-    def changes(self, n: Any, *, rotary: bool = True) -> Any:
-        return n > self.size
+    def unchanged_len(self, *, rotary: bool = True) -> int:
+        return self.size
 
     def check(self) -> None:
         if self.logn:

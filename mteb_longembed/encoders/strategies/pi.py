@@ -1,8 +1,9 @@
 """Position interpolation: the positions of long inputs are squeezed linearly into the trained range."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
+
+from mteb_longembed.names import Settings
 
 from .strategy import Strategy, Tensor, parameter
 
@@ -30,11 +31,11 @@ class PositionInterpolation(Strategy):
         "keep", "inputs up to the trained length: keep their positions, or scale them"
     )
 
-    def changes(self, n: Any, *, rotary: bool = True) -> Any:
-        return (n > self.trained_len) | (self.short == "scale")
+    def unchanged_len(self, *, rotary: bool = True) -> int:
+        return 0 if self.short == "scale" else self.trained_len
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
         return p / self.scale
 
-    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+    def stock_rope(self, rope: Settings) -> Settings:
         return {**rope, "rope_type": "linear", "factor": float(rope.get("factor") or 1) * self.scale}

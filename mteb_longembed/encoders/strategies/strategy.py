@@ -5,12 +5,12 @@ docs/architecture.md has the letters of shapes, and says how strategies and mode
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.names import Settings
 from mteb_longembed.values import hints, read_fields
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ else:
     Tensor = object  # listing strategies must not take the seconds that torch takes
 
 
-def parameter(default: Any, help: str, **metadata: object) -> Any:
+def parameter(default: object, help: str, **metadata: object) -> Any:
     """Declare a parameter with its help text. If the default is None, `defaults_by_length` gives the value.
 
     `only`, in the metadata, says that it acts on `absolute` or on `rotary` positions alone.
@@ -68,7 +68,7 @@ class Strategy:
                 f"got {self.target_len}."
             )
         for name, value in self.defaults_by_length().items():
-            if getattr(self, name) is None:
+            if vars(self)[name] is None:
                 object.__setattr__(self, name, value)  # the instance is frozen for others
         read_fields(self, f"{self.KEY}'s ")
         self.check()
@@ -79,15 +79,17 @@ class Strategy:
         return 8 * trained_len
 
     @classmethod
-    def declared(cls) -> dict[str, Any]:
+    def declared(cls) -> Settings:
         """Return the strategy's own parameters, without the two lengths, and their types."""
-        return dict(list(hints(cast("Any", cls)).items())[2:])
+        kinds = hints(cls)  # type: ignore[arg-type]  # mypy takes the hash of instances for that of their class
+        return dict(list(kinds.items())[2:])
 
     @cached_property
     def settings(self) -> dict[str, object]:
         """The parameters whose values differ from their defaults for these lengths."""
         defaults = {f.name: f.default for f in fields(self)[2:]} | self.defaults_by_length()
-        return {name: getattr(self, name) for name in defaults if getattr(self, name) != defaults[name]}
+        values = vars(self)
+        return {name: values[name] for name in defaults if values[name] != defaults[name]}
 
     @property
     def extends(self) -> bool:
@@ -105,6 +107,10 @@ class Strategy:
             return seen.new_ones(seen.shape).float()
         return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float()
 
+    def changes(self, n: int, *, rotary: bool = True) -> bool:
+        """Return whether a document of `n` tokens gets another embedding than from the base."""
+        return n > self.unchanged_len(rotary=rotary)
+
     # ---- what a strategy may override ---------------------------------------------------------------------------
 
     def defaults_by_length(self) -> dict[str, object]:
@@ -114,12 +120,12 @@ class Strategy:
     def check(self) -> None:
         """Raise InputError if a parameter breaks its rule."""
 
-    def changes(self, n: Any, *, rotary: bool = True) -> Any:
-        """Return whether a document of `n` tokens gets another embedding than from the base.
+    def unchanged_len(self, *, rotary: bool = True) -> int:
+        """Return the number of tokens up to which documents keep the base's embedding; 0 if none keeps it.
 
-        `n` is a number, or a tensor of any shape, and the result as long. `rotary`: as opposed to a learned table.
+        `rotary`: whether positions are rotary, and not a learned table.
         """
-        return n > self.trained_len
+        return self.trained_len
 
     def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
         """Return the token indices of each window over one document of `n` tokens: `[w, size]` int64.
@@ -162,7 +168,7 @@ class Strategy:
         """Return the group size and the window of SelfExtend's relative positions, in a document of `n` tokens."""
         raise NotImplementedError
 
-    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+    def stock_rope(self, rope: Settings) -> Settings:
         """Return transformers' rope parameters for `export`, given the base's, of the type `default` or `linear`."""
         raise NotImplementedError
 

@@ -1,13 +1,13 @@
 """YaRN: stretch the frequencies that turn less than once in training, keep fast ones, blend in between."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.names import Settings
 
 from .strategy import Strategy, Tensor, parameter
 
@@ -56,8 +56,8 @@ class YaRN(Strategy):
                 f"yarn needs 0 < beta_slow < beta_fast turns, got {self.beta_slow} and {self.beta_fast}."
             )
 
-    def changes(self, n: Any, *, rotary: bool = True) -> Any:
-        return (n > self.trained_len) | (self.short == "scale")
+    def unchanged_len(self, *, rotary: bool = True) -> int:
+        return 0 if self.short == "scale" else self.trained_len
 
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
         import torch
@@ -79,7 +79,7 @@ class YaRN(Strategy):
             return 1.0
         return 0.1 * math.log(self.factor) + 1
 
-    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+    def stock_rope(self, rope: Settings) -> Settings:
         return {
             **rope,
             "rope_type": "yarn",

@@ -4,7 +4,9 @@ import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
+
+from mteb_longembed.files import Json
 
 T = TypeVar("T")
 Unit = Literal["words", "characters"]
@@ -93,7 +95,7 @@ class Haystack:
             return draws.below(len(self.ends))
         return min(range(len(self.ends)), key=lambda i: abs(self.ends[i][1] - depth * self.size))
 
-    def hide(self, text: str, index: int) -> dict[str, Any]:
+    def hide(self, text: str, index: int) -> Json:
         """Return a document: this text with another one inserted; `depth` says where it begins, from 0 to 1."""
         end, before = self.ends[index]
         return {
@@ -118,7 +120,7 @@ def _cut(sentence: str, size: int, unit: Unit) -> str:
     return sentence[:size].rpartition(" ")[0]
 
 
-class Corpus(Sequence[dict[str, Any]]):
+class Corpus(Sequence[Json]):
     """The documents of a split. They share one text, and each document is made only when it is read.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
@@ -134,7 +136,7 @@ class Corpus(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.hidden)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:  # type: ignore[override]  # no slices
+    def __getitem__(self, index: int) -> Json:  # type: ignore[override]  # no slices
         number = range(len(self))[index]
         item = self.hidden[number]
         return {"id": f"d{number}", **self._haystack.hide(item.text, self._ends[number])}

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
+from mteb_longembed.files import Json
 from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.synthetic import SyntheticRetrieval, generated
 
@@ -17,7 +17,7 @@ _WORDS_PER_TOKEN = 0.75
 
 
 @cache
-def texts() -> dict[str, Any]:
+def texts() -> Json:
     """Return the names of invented people, filler sentences with their white space, and the texts to fill in."""
     path = Path(__file__).parent / "data" / "passkey.json"
     data = json.loads(path.read_text(encoding="utf-8"))

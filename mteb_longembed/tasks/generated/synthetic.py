@@ -8,7 +8,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, ClassVar, Self, cast
 
 import pyarrow as pa
 from datasets import Dataset
@@ -18,6 +18,8 @@ from pydantic import Field
 
 from mteb_longembed.data.texts import K_VALUES
 from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.files import Json
+from mteb_longembed.names import Settings
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.task_metadata import CITATION, PAPER, LongEmbedMetadata
 from mteb_longembed.values import read_fields
@@ -108,7 +110,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         """Build the text that the documents of a split share. They then have `length` tokens on average."""
 
     @classmethod
-    def generate(cls, split: str) -> dict[str, Any]:
+    def generate(cls, split: str) -> Json:
         """Generate the corpus, rows of queries and relevance judgements of a split.
 
         Raises:
@@ -161,7 +163,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         >>> LongEmbedNeedle.variant(kind="paraphrase", seed=7).metadata.name
         'LongEmbedNeedle-paraphrase-seed7'
         """
-        recipe = Recipe(**cast("dict[str, Any]", settings))
+        given: Settings = settings
+        recipe = Recipe(**given)
         if recipe.kind not in cls.kinds:
             raise UnknownNameError(f"kind of {cls.metadata.name}", recipe.kind, filter(None, cls.kinds))
         if recipe.depth is not None:

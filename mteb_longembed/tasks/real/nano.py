@@ -49,7 +49,7 @@ def _texts(rows: Dataset) -> dict[str, str]:
 def _task(theirs: str, split: str, size: Size, what: str) -> type[NanoRetrieval]:
     """Create a task: mteb's metadata of the same documents with ours instead."""
     metadata = metadata_of(
-        getattr(eng, theirs),
+        vars(eng)[theirs],
         name=f"NanoLongEmbed{split.removeprefix('Nano')}",
         description=f"{size.n_documents} {what}, {size.n_queries} queries.",
         reference="https://arxiv.org/abs/2606.22778",

@@ -10,9 +10,9 @@ from transformers import PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from mteb_longembed.encoders.swap import UNKNOWN as UnknownPositions
-from mteb_longembed.encoders.swap import Positions as Family
-from mteb_longembed.encoders.swap import positions_of as family_of
+from mteb_longembed.encoders.positions import UNKNOWN as UnknownPositions
+from mteb_longembed.encoders.positions import Positions as Family
+from mteb_longembed.encoders.positions import positions_of as family_of
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.encoders.test_rotary import SCALINGS

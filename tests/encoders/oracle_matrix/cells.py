@@ -9,9 +9,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
+from mteb_longembed.encoders.positions import ABSOLUTE as Absolute
+from mteb_longembed.encoders.positions import ROTARY as Rotary
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.encoders.swap import ABSOLUTE as Absolute
-from mteb_longembed.encoders.swap import ROTARY as Rotary
 from mteb_longembed.errors import LongEmbedError
 from tests import tiny
 from tests.encoders import test_absolute

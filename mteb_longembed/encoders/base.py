@@ -1,0 +1,243 @@
+"""A base: the small files of a model, read before any weights load, and a loaded model described alike."""
+
+import contextlib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from posixpath import join
+
+from transformers import AutoConfig, PretrainedConfig
+
+from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.files import Json
+from mteb_longembed.hub import hub_answers, translate_hub_errors
+from mteb_longembed.values import Vectors, read
+from mteb_longembed.zoo import ZooEntry, entry_of
+
+from .card import card_data
+from .e5rope import E5_ROPE
+from .head import as_transformer, pooling_mode, reader_of
+from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
+from .positions import allowed_len
+from .repository import Files, local_name
+from .saved import BACKBONE, SavedSetting
+
+#: The entry of a base that the zoo lacks.
+_UNLISTED = ZooEntry(hub_id="")
+#: Heads of models that classify and do not embed.
+_CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base. What its files do not say is None."""
+
+    name: str  #: a hub id or `local/NAME`
+    files: Files  #: the files themselves
+    config: PretrainedConfig  #: transformers' configuration
+    #: the longest input in tokens by sentence-transformers' settings, as it stands there
+    max_seq_length: object = None
+    modules: Sequence[Mapping[str, str]] = ()  #: the entries of modules.json, as `Files.modules` gives them
+    entry: ZooEntry = _UNLISTED  #: the zoo's entry
+    pooling: str | None = None  #: the pooling's mode; several are joined by `+`
+    similarity: str | None = None  #: by sentence-transformers' name
+    runs_code: bool = False  #: whether the repository brings code of its own, and it may run
+    adapter_of: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
+    made: Strategy | None = None  #: the strategy inside, if we saved the model
+    origin: str | None = None  #: the name of the base that it was made from then
+    #: as a model that we saved has them; None for one vector for each document
+    vectors: Vectors | None = None
+    digest: str | None = None  #: of a loaded model
+    kind: Kind = "dense"  #: what it gives for a text
+
+    @cached_property
+    def revision(self) -> str | None:
+        """The commit on the hub, a hash of the local files, or the digest of a loaded model."""
+        if self.digest is not None or not self.files.local:
+            return self.digest or self.files.commit
+        found = self.files.hashed(self._folders, code=self.runs_code)
+        if self.adapter_of is None:
+            return found
+        other = self.adapter_of.commit or self.adapter_of.hashed([""], code=False)
+        return hashlib.sha256(f"{found} {other}".encode()).hexdigest()[:40]
+
+    @property
+    def _folders(self) -> set[str]:
+        return {"", *(module["path"] for module in self.modules)}
+
+    def state(self) -> object:
+        """Return the state of its files, which changes with what they say."""
+        adapted = [] if self.adapter_of is None else self.adapter_of.state([""])
+        return self.files.state(self._folders), adapted
+
+    @cached_property
+    def trained_len(self) -> int | None:
+        """The longest input in tokens that the base was trained on."""
+        if self.made is not None:
+            return self.made.trained_len
+        if self.entry.trained_len is not None:
+            return self.entry.trained_len
+        lengths = [self.max_seq_length, allowed_len(self.config)]
+        # 10**9 and more stand for "no limit"
+        return min((n for n in lengths if isinstance(n, int) and 0 < n < 10**9), default=None)
+
+
+#: The bases that this process has read, with the state of their files then. What was read without the hub is read again
+#: with it.
+_READ: dict[tuple[Files, ZooEntry, bool, bool], tuple[Base, object]] = {}
+
+
+def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Base:
+    """Read the small files of a base. What the zoo knows replaces or completes it.
+
+    A process reads each commit once, and a folder again when a file in it has changed.
+
+    Raises:
+        HubError, ModelError: if the files cannot be read, or do not hold an embedding model.
+    """
+    entry = entry_of(name) or _UNLISTED
+    if entry.kind != "hub":
+        raise ModelError(
+            f"{name} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
+            f"mteb run -m {name}."
+        )
+    files = Files.open(entry.folder or entry.hub_id or name, revision or entry.revision)
+    key = files, entry, trust_remote_code, files.local or hub_answers()
+    if key in _READ:
+        base, state = _READ[key]
+        if state == base.state():
+            return base
+    base = _base_in(files, entry, trust_remote_code=trust_remote_code)
+    _READ[key] = base, base.state()
+    return base
+
+
+def _base_in(files: Files, entry: ZooEntry, *, trust_remote_code: bool) -> Base:
+    modules = files.modules()
+    types = [module["type"] for module in modules]
+    saved = files.json("config_sentence_transformers.json")
+    kind = kind_of_modules(types, saved.get("model_type"))
+    folder = ""
+    if modules:
+        # the transformer of a sparse model may read documents alone
+        routed = kind == "sparse" and types[0].endswith(".Router") and len(modules) > 1
+        folder = modules[int(routed)]["path"]
+    adapter_of = _base_of_adapter(files, folder)
+    config_files, config_folder = (files, folder) if adapter_of is None else (adapter_of, "")
+    raw = config_files.json(join(config_folder, "config.json"))
+    if not modules and "HF_ColBERT" in (raw.get("architectures") or ()):
+        kind = "late-interaction"  # of Stanford's library
+    _check_embeds(files.path, types, raw)
+    transformer = files.json(join(folder, "sentence_bert_config.json"))
+    pooling = _pooling_settings(files, modules)
+    setting = vectors = None
+    runs_code = False
+    if BACKBONE in types:
+        setting = SavedSetting.read(
+            transformer.get("longembed", {}), f"sentence_bert_config.json of {files.path}"
+        )
+        vectors = read("vectors", Vectors | None, pooling.get("vectors"))
+    elif raw.get("model_type") != E5_ROPE:
+        is_foreign = "auto_map" in raw or not all(name.startswith("sentence_transformers.") for name in types)
+        runs_code = trust_remote_code and is_foreign
+    own_name = entry.hub_id or files.path
+    if files.local and not entry.hub_id:
+        own_name = local_name(files.path)
+    return Base(
+        name=own_name,
+        files=files,
+        config=_config(raw, config_files, config_folder, runs_code=runs_code),
+        max_seq_length=transformer.get("max_seq_length"),
+        modules=modules,
+        entry=entry,
+        pooling=pooling_mode(pooling) or entry.pooling,
+        similarity=saved.get("similarity_fn_name"),
+        runs_code=runs_code,
+        adapter_of=adapter_of,
+        made=None if setting is None else setting.strategy,
+        origin=None if setting is None else setting.base,
+        vectors=vectors,
+        kind=kind,
+    )
+
+
+def _base_of_adapter(files: Files, folder: str) -> Files | None:
+    """Return the files of the base, if a folder holds only an adapter of PEFT. None if it has a configuration."""
+    if files.find(join(folder, "config.json")) is not None:
+        return None
+    adapter = files.json(join(folder, "adapter_config.json"))
+    path = adapter.get("base_model_name_or_path")
+    return Files.open(path, adapter.get("revision")) if isinstance(path, str) else None
+
+
+def _pooling_settings(files: Files, modules: Sequence[Mapping[str, str]]) -> Json:
+    """Return the settings of the first pooling. Empty if none follows the transformer."""
+    for module in modules:
+        if module["type"].endswith("Pooling"):
+            return files.json(f"{module['path']}/config.json")
+    return {}
+
+
+def base_of_loaded(model: EmbeddingModel, digest: str) -> Base:
+    """Describe a loaded model: its user's name for it or `local/NAME`, with its digest as revision."""
+    kind = kind_of_loaded(model)
+    first = as_transformer(reader_of(model) if kind == "sparse" else model[0])
+    card = card_data(model)
+    source = str(first.config.name_or_path or "")
+    path = source or str(card.base_model or "")
+    if not card.model_name and not path:
+        raise InputError(
+            "the loaded model has no name, so its results could be mistaken for another's: set "
+            "model.model_card_data.model_name first."
+        )
+    second = list(model)[1:2] or [first]
+    return Base(
+        name=card.model_name or local_name(path),
+        files=Files(source),
+        config=first.config,
+        max_seq_length=model.max_seq_length,
+        pooling=pooling_mode(vars(second[0])),
+        similarity=model.similarity_fn_name,
+        digest=digest,
+        kind=kind,
+    )
+
+
+def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
+    """Raise ModelError for a model that does not embed texts."""
+    shown = f" (its modules: {', '.join(types)})" if types else ""
+    if not config:
+        raise ModelError(
+            f"{path} has no config.json{shown}, so it is not a transformers model and cannot be extended."
+        )
+    if "cross_encoder" in shown:
+        raise ModelError(f"{path} must embed each text on its own{shown}: use it with mteb as it is.")
+    if types:
+        return
+    architectures = config.get("architectures")
+    for name in architectures if isinstance(architectures, list) else ():
+        if str(name).endswith(_CLASSIFIERS):
+            raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {name}.")
+
+
+def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> PretrainedConfig:
+    """Return transformers' configuration.
+
+    Raises:
+        ModelError: if transformers does not know or accept it, or if it needs code that may not run.
+    """
+    try:
+        with contextlib.nullcontext() if files.local else translate_hub_errors():
+            return AutoConfig.from_pretrained(
+                files.path, trust_remote_code=runs_code, revision=files.commit, subfolder=folder.rstrip("/")
+            )
+    except LongEmbedError:
+        raise
+    except Exception as error:  # transformers raises errors of many kinds for configurations
+        words = " ".join(str(error).split())[:160]
+        why = f"has a config.json that transformers does not accept: {type(error).__name__}: {words}"
+        if "auto_map" in raw and not runs_code and isinstance(error, (ValueError, KeyError, ImportError)):
+            why = "brings its own model code, which runs only if you ask for it: pass trust_remote_code=True"
+        raise ModelError(f"{files.path} {why}.") from error

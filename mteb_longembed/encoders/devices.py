@@ -1,0 +1,23 @@
+"""Devices: how a tensor gets there, and how many tokens run there together."""
+
+import torch
+from torch import Tensor
+
+#: Tokens that run together on a CPU for each of torch's threads, padding included. More make its matrix products no
+#: faster, and their memory goes back to the system after each layer. Other devices need larger batches.
+TOKENS_A_THREAD = 1536
+TOKENS_ELSEWHERE = 65_536
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor from the host to a device. On CUDA it comes from pinned memory, so nothing waits for it."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def tokens_at_once(device: torch.device) -> int:
+    """Return how many tokens run together on a device. A longer document runs alone, without padding or mask."""
+    if device.type == "cpu":
+        return TOKENS_A_THREAD * torch.get_num_threads()
+    return TOKENS_ELSEWHERE

@@ -1,0 +1,76 @@
+"""A table of learned positions with rows for long documents."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from mteb_longembed.encoders.strategies import Strategy
+
+from .attention import current
+
+
+class LongTable(nn.Embedding):
+    """The base's table of positions, and the rows that documents read which the strategy changes.
+
+    Those rows are computed from the base's, whose training they follow, and not saved; but if somebody trained them
+    (`tune`), or the base has them already (`keep`), they stand behind the base's rows in its own weight.
+    `first_row` is the row of position 0; those before it are for padding.
+    """
+
+    first_row: int
+    strategy: Strategy
+    #: Rows of the base in its weight.
+    n_own: int
+    #: The storage and version of the weight when rows were computed; the weight, so that no other gets its storage; and
+    #: the rows.
+    _computed: tuple[object, Tensor, Tensor] | None = None
+
+    @property
+    def has_long_rows(self) -> bool:
+        """Whether the rows of long documents are its own, because they cannot be computed from the base's."""
+        return self.n_own < len(self.weight)
+
+    @property
+    def long(self) -> Tensor:
+        """`[Lt, d]` the rows of long documents."""
+        weight = self.weight
+        if self.has_long_rows:
+            return weight[self.n_own :]
+        if torch.is_grad_enabled() and weight.requires_grad:
+            return self._rows()
+        state = weight.untyped_storage()._cdata, weight._version
+        if self._computed is None or self._computed[0] != state:
+            with torch.inference_mode(mode=False), torch.no_grad():
+                self._computed = state, weight.detach(), self._rows()
+        return self._computed[2]
+
+    def _rows(self) -> Tensor:
+        trained = self.weight[self.first_row :][: self.strategy.trained_len]
+        return self.strategy.long_rows(trained.float().cpu()).to(self.weight)
+
+    def keep(self, long: Tensor, step: int = 1) -> None:
+        """Put these rows of long documents `[Lt, d]` behind the base's, of which each `step`-th stays, as its own."""
+        own = self.weight.detach()[: self.n_own : step]
+        self.n_own = len(own)
+        self.weight = nn.Parameter(torch.cat([own, long]))
+        self.num_embeddings = len(self.weight)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the rows of tokens at the model's own positions `ids` `[b, n]` or `[1, n]`: `[b, n, d]`."""
+        batch = current()
+        strategy = batch.strategy
+        n = batch.on_device("n", lambda: batch.n[:, None])
+        changed = batch.on_device("changed", lambda: batch.n[:, None] > strategy.unchanged_len(rotary=False))
+        p = ids - self.first_row
+        if batch.offsets is not None:
+            p = torch.where(p < 0, p, p + batch.offsets[:, None])
+            changed = changed | (batch.offsets[:, None] > 0)
+        # padding is masked everywhere, so any valid row is right; rows before the first one stay as they are
+        is_long = changed & (p >= 0)
+        if strategy.depends_on_length:
+            p = torch.where(is_long, strategy.position_ids(p, n).long(), p)
+        own = super().forward((p + self.first_row).clamp(0, self.n_own - 1).expand(len(n), -1))
+        if strategy.depends_on_length or not bool(is_long.any()):
+            return own
+        long = embedding(p.clamp(0, strategy.target_len - 1), self.long)
+        return torch.where(is_long[..., None], long, own)

@@ -1,0 +1,112 @@
+"""How positions enter a model, and which strategies can change them: known by its type, before any weights load."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from transformers import PretrainedConfig
+
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
+from mteb_longembed.errors import IncompatibleError, ModelError
+
+#: Model types with a table of learned positions. MPNet also adds a bucketed relative bias. It is constant beyond 128
+#: tokens, and we do not change it.
+ABSOLUTE_TYPES = (
+    "bert", "distilbert", "electra", "roberta", "camembert", "xlm-roberta", "xlm-roberta-xl", "mpnet",
+)  # fmt: skip
+#: Types whose positions start at `padding_idx + 1`, and in which pad tokens in a text do not count (fairseq's rule).
+FROM_PADDING = ("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl", "mpnet")
+#: Model types with one rotary module whose layers rotate the two halves of queries and keys. Each was compared with an
+#: oracle (tests/encoders/oracle_matrix); other types take `none` and `pcw`.
+ROTARY_TYPES = (
+    "embedding_gemma2_text", "eurobert", "gemma", "gemma3_text", "gpt_neox", "granite", "gte",
+    "jina_embeddings_v3", "llama", "ministral", "ministral3", "mistral", "mixtral", "modernbert", "nemotron",
+    "nomic_bert", "olmo", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss",
+    "smollm3", "stablelm", "starcoder2", "ultrabert",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The way in which positions enter models."""
+
+    name: str
+
+    def fits(self, kind: type[Strategy]) -> bool:
+        """Return whether a strategy can change such positions, or need not."""
+        return not kind.MOVES or self == ROTARY or (self == ABSOLUTE and kind.FITS_TABLES)
+
+
+ABSOLUTE = Positions("absolute")
+ROTARY = Positions("rotary")
+UNKNOWN = Positions("unknown")
+
+
+def setting(config: PretrainedConfig, name: str) -> Any:
+    """Return a setting of a model's configuration. None for a type of model that does not have it."""
+    return getattr(config, name, None)
+
+
+def positions_of(config: PretrainedConfig) -> Positions:
+    """Return how positions enter a model: known for the model types that were tested.
+
+    Raises:
+        ModelError: if the model needs its own code but has the type of another model. transformers would load that
+            without a message (jina-embeddings-v2 has the type "bert").
+    """
+    if not type(config).__module__.startswith("transformers.models."):
+        return UNKNOWN  # the type says nothing about code that is not part of transformers
+    if setting(config, "position_embedding_type") == "alibi":
+        raise ModelError(
+            f"the model has the type {config.model_type!r} but alibi positions, which need the model's own code: "
+            "pass trust_remote_code=True."
+        )
+    if config.model_type in ABSOLUTE_TYPES:
+        return ABSOLUTE
+    rope = setting(config, "rope_parameters") or {}
+    layers = setting(config, "layer_types") or ()
+    # frequencies of sliding layers alone are not ours: such layers never see more tokens than in training
+    has_full = "full_attention" not in rope or "full_attention" in layers
+    capped = setting(config, "attn_logit_softcapping") is not None
+    if config.model_type in ROTARY_TYPES and rope and has_full and not capped:
+        return ROTARY
+    return UNKNOWN
+
+
+def allowed_len(config: PretrainedConfig) -> int | None:
+    """Return the longest input in tokens that a configuration allows. None if it does not say."""
+    rows = setting(config, "max_position_embeddings") or setting(config, "n_positions")
+    if not isinstance(rows, int) or rows < 1:
+        return None
+    if config.model_type in FROM_PADDING:
+        # MPNet's table has row 1 for padding whatever the configuration says
+        rows -= 1 + (1 if config.model_type == "mpnet" else config.pad_token_id)
+    return rows
+
+
+def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
+    """Raise IncompatibleError if a strategy or one of its parameters does not fit a model, named `base` in the message.
+
+    The message says which strategies do.
+    """
+    positions = positions_of(config)
+    model = f"{base}, a model with {positions.name} positions"
+    if not positions.fits(type(strategy)):
+        fitting = ", ".join(key for key, other in STRATEGIES.items() if positions.fits(other))
+        raise IncompatibleError(f"{strategy.KEY} does not fit {model}; these strategies fit: {fitting}.")
+    given = strategy.settings
+    for parameter in fields(strategy):
+        only = parameter.metadata.get("only", positions.name)
+        if only != positions.name and parameter.name in given:
+            raise IncompatibleError(
+                f"{strategy.KEY}'s {parameter.name} has no effect on {model}: it changes {only} ones; leave it out."
+            )
+    if positions == ABSOLUTE and not strategy.extends and strategy.target_len > strategy.trained_len:
+        raise IncompatibleError(
+            f"with the strategy none, a model with absolute positions takes at most its {strategy.trained_len} "
+            f"trained positions, got a target length of {strategy.target_len} tokens: use pcw, gp, rp, pi or ntk; its "
+            f"table has {allowed_len(config)} rows, and a longer trained_len reads them."
+        )
+    if positions == UNKNOWN and strategy.logn:
+        raise IncompatibleError(
+            f"attention scaling (logn=on) needs an attention that we know, got {base}; use logn=off."
+        )

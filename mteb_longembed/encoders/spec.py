@@ -1,0 +1,114 @@
+"""What a name requests: a base, a strategy and their settings, as one value."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator
+
+from mteb_longembed.base_names import full_base
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
+from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
+from mteb_longembed.names import SEARCH_SETTINGS, ModelName, Settings, name_of
+from mteb_longembed.presets import PRESETS
+from mteb_longembed.values import Tokens, Vectors, read, read_fields
+
+#: Short spellings of compute types -> torch's names.
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+_SHORT: dict[object, str] = {full: short for short, full in DTYPES.items()}
+#: A compute type by its short spelling; torch's is read too.
+DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: _SHORT.get(text, text))]
+#: The parameters that every name may set after the colon, whatever its strategy.
+OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
+
+    None stands for the default.
+    """
+
+    base: str  #: an alias, a hub id or a folder; empty for a loaded model
+    strategy: str = "none"  #: registry key
+    target_len: Tokens | None = None  #: longest input of the extended model
+    trained_len: Tokens | None = None  #: longest input that the base was trained on
+    revision: str | None = None  #: commit, branch or tag of the base on the hub
+    dtype: DType | None = None  #: compute type
+    trust_remote_code: bool = False  #: whether code of the base's repository may run
+    vectors: Vectors | None = None  #: content tokens for each vector, or `window`
+    params: Settings = field(default_factory=dict)  #: the strategy's own parameters
+
+    def __post_init__(self) -> None:
+        declared = self.kind.declared()
+        params = {}
+        for key, value in self.params.items():
+            if key in SEARCH_SETTINGS:
+                raise InputError(
+                    f"{key} changes search and no model, got {key}={value}: use mteb_longembed.search(NAME), or for "
+                    "weights and whiten mteb_longembed.adapt(NAME, documents) without them."
+                )
+            if key not in declared:
+                raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
+            if value is not None:
+                params[key] = read(f"{self.strategy}'s {key}", declared[key], value)
+        object.__setattr__(self, "params", params)  # the instance is frozen for others
+        read_fields(self)
+        if self.vectors == "window" and not self.kind.CUTS:
+            raise IncompatibleError(
+                f"vectors={self.vectors} needs a strategy that cuts windows, got {self.strategy}; use pcw, or "
+                "vectors=N."
+            )
+
+    @classmethod
+    def parse(cls, text: str, **general: Any) -> Self:
+        """Read the name of a model, as `of_name` does."""
+        return cls.of_name(ModelName.parse(text), **general)
+
+    @classmethod
+    def of_name(cls, name: ModelName, **general: Any) -> Self:
+        """Return what a name requests. Settings of a search are none of a model: `retrieval.naming` reads them.
+
+        `general` are settings beside the name, which win over those in it if they are not None.
+        """
+        general = {key: value for key, value in general.items() if value is not None}
+        base = full_base(name.base)
+        if name.strategy is None:
+            return cls(base, **general)
+        if name.strategy not in STRATEGIES:
+            raise UnknownNameError("strategy", name.strategy, [*STRATEGIES, *PRESETS])
+        written = {key: name.settings[key] for key in OF_EVERY_NAME if key in name.settings}
+        params = name.without(OF_EVERY_NAME).settings
+        return cls(base, name.strategy, params=params, **{"target_len": name.target, **written, **general})
+
+    def name(self, settings: Settings = MappingProxyType({})) -> str:
+        """Return the name, perhaps with search settings. For the specification of a checkpoint it is canonical.
+
+        >>> ModelSpec("intfloat/e5-base-v2", "ntk", "4k", params={"sigma": "4"}).name()
+        'intfloat/e5-base-v2+ntk@4096,sigma=4'
+        >>> ModelSpec("me/e5-base-se").name(), ModelSpec("me/e5-base-se").name({"fusion": "bm25"})
+        ('me/e5-base-se', 'me/e5-base-se+none,fusion=bm25')
+        """
+        experiment = {**self.experiment, **settings}
+        if experiment == {"strategy": "none"}:
+            return self.base
+        return name_of(self.base, experiment)
+
+    @property
+    def experiment(self) -> Settings:
+        """What the specification sets beside its base, as mteb's experiment."""
+        given = {key: vars(self)[key] for key in ("target_len", *OF_EVERY_NAME)}
+        set_here = {key: value for key, value in given.items() if value not in (None, False)}
+        return {"strategy": self.strategy, **self.params, **set_here}
+
+    @cached_property
+    def kind(self) -> type[Strategy]:
+        """The class of the strategy.
+
+        Raises:
+            UnknownNameError: if no strategy has this key.
+        """
+        if self.strategy not in STRATEGIES:
+            raise UnknownNameError("strategy", self.strategy, STRATEGIES)
+        return STRATEGIES[self.strategy]

@@ -1,0 +1,27 @@
+"""Presets: recommended searches with short names."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A recommended search with a short name: `MODEL+hybrid` stands for `MODEL+pcw@32k:...`."""
+
+    settings: str  #: after the colon of the full name
+    meaning: str  #: half a line for users
+
+    def followed_by(self, settings: str) -> str:
+        """Return its settings and those that a user gives behind its name, which win."""
+        given = {part.partition("=")[0].strip() for part in settings.split(",")}
+        own = [part for part in self.settings.split(",") if part.partition("=")[0] not in given]
+        return ",".join([*own, *filter(None, [settings])])
+
+
+#: The strategy and the target of all presets.
+PRESET_STRATEGY = "pcw"
+PRESET_TARGET = "32k"
+PRESETS = {
+    "windows": Preset("vectors=window", "a vector for each window, of which the best one counts"),
+    "late": Preset("query=tokens,vectors=16", "each token of the query finds its best chunk of 16 tokens"),
+    "hybrid": Preset("fusion=bm25,query=tokens,vectors=16", "late, and BM25 by passage with query expansion"),
+}
