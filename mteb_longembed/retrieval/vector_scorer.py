@@ -5,10 +5,8 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.spans import tokens_read, vector_tokens
-from mteb_longembed.encoders.tokens import document_prompt
 from mteb_longembed.encoders.whitening import Whitening, unit
+from mteb_longembed.encoders.windows import passages_of
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.values import Vectors
 
@@ -266,23 +264,3 @@ class VectorScorer:
             self._map = Whitening(**whitening)
         if self.settings.temperature is None and f"{name}-temperature" in reader.settings:
             self._temperature = Temperature(*reader.settings[f"{name}-temperature"])
-
-
-def passages_of(model: LongModelMixin, text: str) -> list[Span]:
-    """Return start and end of the text of each vector of a document, in the order of its vectors.
-
-    With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
-    """
-    prompt = document_prompt(model)
-    if not getattr(model.tokenizer, "is_fast", False):
-        return [(0, len(text))]
-    ids, offsets = tokens_read(model, prompt, text)
-    (groups,) = vector_tokens(model, [ids], prompt or None)
-    spans = np.array(offsets).reshape(-1, 2)
-    return [_passage(spans[group.numpy()]) for group in groups]
-
-
-def _passage(spans: np.ndarray) -> Span:
-    # special tokens and the prompt have no characters of the document
-    content = spans[spans[:, 1] > spans[:, 0]]
-    return (int(content[:, 0].min()), int(content[:, 1].max())) if len(content) else (0, 0)

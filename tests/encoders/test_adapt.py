@@ -21,8 +21,8 @@ from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A, TokenCounts, idf
 from mteb_longembed.encoders.whitening import Whitening
+from mteb_longembed.encoders.windows import passages_of
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
-from mteb_longembed.retrieval.vector_scorer import passages_of
 from tests import tiny
 from tests.encoders.test_rotary import gap
 

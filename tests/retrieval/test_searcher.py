@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 import mteb_longembed as longembed
 from mteb_longembed.encoders import model as encoder_model
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
+from mteb_longembed.encoders.windows import passages_of
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.scorer import Documents, Scorer
 from mteb_longembed.retrieval.searcher import Searcher
-from mteb_longembed.retrieval.vector_scorer import passages_of
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
 from tests.retrieval.test_searching import WHERE
