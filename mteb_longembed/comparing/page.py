@@ -315,7 +315,7 @@ def _picture(figure: Figure, key: str) -> Markup:
 
 def _breakable(name: str) -> Markup:
     """Return a name that may go on in another line after its commas and colons."""
-    return Markup(re.sub("([,:])(?=.)", r"\1<wbr>", escape(name)))
+    return Markup(re.sub("([,:])(?=.)", r"\1<wbr>", str(escape(name))))
 
 
 def _shown(value: object) -> object:
