@@ -203,9 +203,19 @@ class VectorScorer:
     def _best_window(self, query: np.ndarray, index: int) -> int:
         """Return which passage of a document has the best MaxSim, each encoded on its own."""
         text = self.encoded.documents.texts[index]
-        parts = [text[start:end] for start, end in self._spans[index]]
-        arrays = self.encoded.document_arrays(self.representation, parts)
-        return int(np.argmax([(query @ self._mapped(rows).T).max(axis=1).mean() for rows in arrays]))
+        return int(
+            np.argmax(self._text_scores(query, [text[start:end] for start, end in self._spans[index]]))
+        )
+
+    def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """Return how well short texts, each encoded like a document, answer a query, `[texts]`."""
+        self._prepare()
+        rows, _ = self._query_vectors([query])
+        return self._text_scores(rows, texts)
+
+    def _text_scores(self, query: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+        arrays = self.encoded.document_arrays(self.representation, texts)
+        return np.array([(query @ self._mapped(rows).T).max(axis=1).mean() for rows in arrays])
 
     def _divided(self, text: str) -> list[Span]:
         """Return the passages that may be shown, in the order of their vectors."""

@@ -110,6 +110,15 @@ def test_windows_hold_every_character_but_blanks_once_and_in_order(text: str) ->
     assert windows == sorted(windows)
 
 
+@pytest.mark.parametrize("tail", ["+none", WINDOWS, "+pcw@64:query=tokens,vectors=4"])
+def test_a_text_scores_as_it_would_as_a_document(folder: Path, tail: str) -> None:
+    made = longembed.search(f"{folder}{tail}", device="cpu")
+    texts = {f"d{i}": tiny.text(4, i) for i in range(5)}  # each is one vector
+    made.add(list(texts), list(texts.values()))
+    (want,) = made.scorer.scores([QUERY])
+    assert np.abs(made.scorer.text_scores(QUERY, list(texts.values())) - want).max() < 1e-5
+
+
 PARTS = [f"{tiny.text(10, seed)}.".capitalize() for seed in range(8)]
 PARTS_OF = {"a": PARTS[:5], "b": PARTS[5:], "short": ["a b c."]}
 
