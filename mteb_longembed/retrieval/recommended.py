@@ -1,5 +1,6 @@
 """The search that a model gets whose name has no strategy."""
 
+from mteb_longembed.base_names import check_no_settings
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.names import PRESETS, is_bm25_name, split_name
 from mteb_longembed.zoo import entry_of, holds_model
@@ -17,6 +18,7 @@ def recommended(name: str) -> str:
     is_bare = holds_model(name) or (split_name(name)[1] is None and not is_bm25_name(name))
     if not is_bare or (entry is not None and entry.kind == "mteb"):
         return name
+    check_no_settings(name)
     from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
 
     try:
