@@ -47,9 +47,9 @@ def encode_windows(
 
     Example:
         >>> from mteb_longembed import load
-        >>> rows = encode_windows(load("mini-ape+windows"), {"a": "The key is under the mat."})
-        >>> [(row.document, row.start, row.end, row.vector.shape) for row in rows]
-        [('a', 0, 25, (192,))]
+        >>> (row,) = encode_windows(load("mini-ape+windows"), {"a": "The key is under the mat."})
+        >>> row.start, row.end, row.vector.shape
+        (0, 25, (192,))
     """
     if not isinstance(model, LongModelMixin):
         raise InputError(
