@@ -1,83 +1,97 @@
-"""LanceDB as the index of long documents: one row a window, corpus weights, full text beside them, filters, updates.
+"""LanceDB as the index of long documents: a row for each window, full text beside the vectors, filters, updates.
+
+Full text is LanceDB's own, in windows and in whole documents. That finds about as much as BM25 by passage.
 
 pip install mteb-longembed lancedb
 """
 
+from collections import Counter
+
 import lancedb
-import pandas as pd
-from documents import DOCUMENTS, QUESTION, YEARS
-from lancedb.index import IvfFlat
-from lancedb.query import BooleanQuery, MatchQuery, Occur
-from lancedb_shards import WORDS, best_windows, by_words
+import numpy as np
+from lancedb.index import FTS
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.vector_scorer import passages_of
 
-# one vector for each window of 128 tokens; tokens count by their rarity in these documents
-model = longembed.adapt("mini-ape+pcw@32k:size=128,vectors=window", DOCUMENTS.values(), whiten=0)
-model.save_pretrained("my-model")  # the weights belong to the index: keep both together
+MODEL = "mini-ape"  # or any other, such as sentence-transformers/all-MiniLM-L6-v2
+FILLER = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. "
+KEYS = {
+    "harbour": ("Ada Brandt", 48213),
+    "library": ("Tom Keller", 90577),
+    "station": ("Eva Lindholm", 11846),
+}
+YEARS = {"harbour": 1987, "library": 2014, "station": 1996}
+DOCUMENTS = {}
+for name, (owner, key) in KEYS.items():
+    fact = f"{owner}'s pass key is {key}. Remember it. {key} is the pass key for {owner}. "
+    DOCUMENTS[name] = FILLER * 40 + fact + FILLER * 8
+
+model = longembed.load(f"{MODEL}+windows")
 
 
-def rows_of(name: str, text: str) -> list[dict]:
-    """A row for each window of a document. `encode_document` adds the model's prompt."""
-    (vectors,) = model.encode_document([text])
-    rows = []
-    for (start, end), vector in zip(passages_of(model, text), vectors, strict=True):
-        place = {"document": name, "start": start, "end": end, "year": YEARS[name]}
-        rows.append({**place, "text": text[start:end], "vector": vector.numpy()})
-    return rows
+def windows_of(documents: dict[str, str]) -> list[dict]:
+    """A row for each window: document, start, end, text, vector; and what filters need."""
+    windows = longembed.encode_windows(model, documents)
+    return [{**window._asdict(), "year": YEARS[window.document]} for window in windows]
 
 
 database = lancedb.connect("lance")
-table = database.create_table(
-    "windows", [row for name in DOCUMENTS for row in rows_of(name, DOCUMENTS[name])]
-)
-# one list for 256 vectors or more; a search compares with the vectors of the nearest `nprobes` lists
-table.create_index("vector", config=IvfFlat(distance_type="cosine", num_partitions=1))
-# words count in windows and in whole documents
+windows = database.create_table("windows", windows_of(DOCUMENTS))
 whole = [{"document": name, "text": text, "year": YEARS[name]} for name, text in DOCUMENTS.items()]
 documents = database.create_table("documents", whole)
-for one in (table, documents):
-    one.create_index("text", config=WORDS)
+for table in (windows, documents):
+    # by default terms of 40 letters and more, such as hashes, are never found
+    table.create_index("text", config=FTS(max_token_length=None))
+# from about 20,000 windows on: windows.create_index("vector", config=lancedb.index.IvfPq(distance_type="cosine"))
 
 
-def search(question: str, where: str | None = None) -> pd.DataFrame:
-    """The best window of each document, by vectors and words."""
-    vector = model.encode_query([question])[0][0].numpy()
-    return best_windows(table, documents, vector, question, where)
+def share(scores: dict[str, float]) -> Counter:
+    """Scores divided by the highest, so that scores of two kinds can be added."""
+    highest = max(scores.values(), default=1)
+    return Counter({name: score / highest for name, score in scores.items()})
 
 
-def boosted(words: dict[str, dict[str, float]]) -> BooleanQuery:
-    """A query of words with neighbours; LanceDB adds up what matches."""
-    parts = []
-    for matches in words.values():
-        parts += [(Occur.SHOULD, MatchQuery(word, "text", boost=share)) for word, share in matches.items()]
-    return BooleanQuery(parts)
+def best_rows(query, where: str | None, limit: int) -> dict[str, dict]:
+    """The best row of each document, perhaps only of rows that a filter lets through."""
+    if where is not None:
+        query = query.where(where, prefilter=True)
+    best = {}
+    for row in query.limit(limit).to_list():
+        best.setdefault(row["document"], row)
+    return best
+
+
+def search(question: str, where: str | None = None, k: int = 10) -> list[dict]:
+    """The best window of each of the best documents."""
+    query: np.ndarray = model.encode_query([question])[0][0].numpy()
+    # more rows than documents, because a document may have several good windows
+    near = best_rows(windows.search(query).distance_type("cosine"), where, 100 * k)
+    in_windows = best_rows(windows.search(question, query_type="fts"), where, 100 * k)
+    in_documents = best_rows(documents.search(question, query_type="fts"), where, 100 * k)
+    dense = {name: 1 - row["_distance"] for name, row in near.items()}
+    terms = share({name: row["_score"] for name, row in in_windows.items()})
+    terms += share({name: row["_score"] for name, row in in_documents.items()})
+    best = {**in_windows, **near}
+    ranked = (share(dense) + share(terms)).most_common()
+    return [best[name] for name, _ in ranked if name in best][:k]
 
 
 def update(name: str, text: str) -> None:
-    """Replace the windows of one document."""
-    table.delete(f"document = '{name}'")
-    table.add(rows_of(name, text))
+    """Replace a document."""
+    windows.delete(f"document = '{name}'")
+    windows.add(windows_of({name: text}))
     documents.update(f"document = '{name}'", {"text": text})
-    # until then a new row has an exact distance beside approximate ones, and words count as before
-    for one in (table, documents):
-        one.optimize()
+    for table in (windows, documents):
+        table.optimize()  # until then terms count as before
 
 
-hits = search(QUESTION)
-RANKING = list(hits.index)
-CHUNK = hits["text"].iloc[0]
-print(hits[["start", "end"]])
+hits = search("What is the pass key for Tom Keller?")
+RANKING = [hit["document"] for hit in hits]
+CHUNK = hits[0]["text"]
+for hit in hits:
+    print(hit["document"], hit["start"], hit["end"])
 
-# words alone: a model reads each different word once, and no document
-words = longembed.search("bm25:window=200,expand=mini-ape")
-words.add(DOCUMENTS, DOCUMENTS.values())
-weighted = words.scorer.weighted_terms(QUESTION)  # {"what": {"ada": 0.16}, "keller": {"keller": 1.0}, ...}
-RANKING_BY_WORDS = list(by_words(table, documents, boosted(weighted))[0].index)
-print(RANKING_BY_WORDS)
-
-OLD = list(search(QUESTION, "year < 2000").index)
+OLD = [hit["document"] for hit in search("What is the pass key for Tom Keller?", "year < 2000")]
 update("harbour", DOCUMENTS["harbour"].replace("Ada Brandt", "Mia Sorensen"))
-UPDATED = search("What is the pass key for Mia Sorensen?").index[0]
+UPDATED = search("What is the pass key for Mia Sorensen?")[0]["document"]
 print(OLD, UPDATED)

@@ -16,14 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import ray
-import torch
 
 import mteb_longembed as longembed
 from mteb_longembed.data.check import read_corpus
 from mteb_longembed.encoders.checkpoint import open_checkpoint
 from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.retrieval.vector_scorer import passages_of
 
 #: A worker that dies is replaced so often, and its shard is read again. Ray's own number has no end.
 RESTARTS = 3
@@ -59,18 +57,12 @@ class Encoder(Worker):
         return written.getvalue().to_pybytes()
 
     def windows(self, documents: dict[str, str]) -> pa.Table:
-        """A row for each vector. `encode_document` adds the model's prompt."""
-        rows = []
-        of_documents = []
-        encoded = self.model.encode_document(list(documents.values()))
-        for (name, text), vectors in zip(documents.items(), encoded, strict=True):
-            vectors = np.atleast_2d(torch.as_tensor(vectors).float().cpu())
-            of_documents.append(vectors)
-            for (start, end), _ in zip(passages_of(self.model, text), vectors, strict=True):
-                rows.append({"document": name, "start": start, "end": end, "text": text[start:end]})
-        flat = np.concatenate(of_documents)
-        vector = pa.FixedSizeListArray.from_arrays(flat.ravel(), flat.shape[1])
-        return pa.Table.from_pylist(rows).append_column("vector", vector)
+        """A row for each window."""
+        rows = longembed.encode_windows(self.model, documents)
+        vectors = np.stack([row.vector for row in rows])
+        vector = pa.FixedSizeListArray.from_arrays(vectors.ravel(), vectors.shape[1])
+        table = pa.Table.from_pylist([row._replace(vector=None)._asdict() for row in rows])
+        return table.drop_columns("vector").append_column("vector", vector)
 
 
 def write(shard: dict, documents: Path, folder: Path) -> dict:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .encoders.load import load as load
     from .encoders.spans import encode_spans as encode_spans
     from .encoders.tuning import tune as tune
+    from .encoders.windows import encode_windows as encode_windows
     from .retrieval.opening import open_index as open_index
     from .retrieval.opening import search as search
 
@@ -32,6 +33,7 @@ _LATER = {
     "adapt": "encoders.adapt",
     "compare": "comparing.compare",
     "encode_spans": "encoders.spans",
+    "encode_windows": "encoders.windows",
     "export": "encoders.export",
     "extend": "encoders.load",
     "load": "encoders.load",

@@ -3,6 +3,7 @@
 `tox -e examples` installs the frameworks. Elsewhere an example without its framework is skipped.
 """
 
+import ast
 import importlib.util
 import os
 import runpy
@@ -73,6 +74,13 @@ def test_the_right_document_comes_first(name, run) -> None:
     # the recipes for databases also filter and update
     assert set(variables.get("OLD", ["harbour", "station"])) == {"harbour", "station"}
     assert variables.get("UPDATED", "harbour") == "harbour"
+
+
+@pytest.mark.parametrize("name", ["faiss_search", "lancedb_search", "qdrant_search"])
+def test_a_recipe_for_an_index_is_one_file(name) -> None:
+    tree = ast.parse((EXAMPLES / f"{name}.py").read_text(encoding="utf-8"))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not imported & {path.stem for path in EXAMPLES.glob("*.py")}
 
 
 EXPORTED = [f"mini-ape+{key}" for key in ("pi", "ntk", "rp")]

@@ -1,6 +1,7 @@
 """Names of models, the values in them, and the table of aliases."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 from mteb.models.model_implementations import MODEL_REGISTRY
 from pydantic import Field
 
+from mteb_longembed.base_names import full_base
 from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import is_extended_name
+from mteb_longembed.retrieval.recommended import recommended
 from mteb_longembed.values import read, read_tokens
 from mteb_longembed.zoo import ZOO, entry_of
 
@@ -51,7 +54,7 @@ def test_a_name_is_taken_apart(text: str, parts: ModelSpec) -> None:
         ("e5-base+ntk:logn=", "^parameters must be written as key=value"),
         ("e5-base+ntk:logn=off,logn=on", "^a parameter may be given only once, got logn twice"),
         ("e5-base+ntk:target_len=4k", "^unknown parameter of ntk 'target_len': known: factor, logn"),
-        ("mini-rope@1k", r"^unknown base .*'mini-rope@1k': did you mean 'mini-rope'"),
+        ("mini-rope@1k", r"^a target and settings must follow .STRATEGY, such as mini-rope.pcw@1k, got"),
         ("MINI-APE+pi", r"^unknown base .*'MINI-APE': did you mean 'mini-ape'"),
         ("mini_ape+pi", r"^unknown base .*'mini_ape': did you mean 'mini-ape'"),
         ("a b+pi", r"^unknown base .*'a b': known: "),
@@ -192,3 +195,19 @@ def test_prompts_and_revisions_are_those_of_mteb() -> None:
         query = prompts.get("Retrieval-query") or prompts.get("query")
         if query:
             assert entry.query_prompt == query, entry.hub_id
+
+
+@pytest.mark.parametrize("tail", ["@4k", ":weights=idf", ",weights=idf", "@4k:size=128,overlap=8"])
+@pytest.mark.parametrize("base", ["../mini", "mini-ape", "org/name", "name"])
+def test_settings_without_a_strategy_are_told_where_they_belong(base: str, tail: str) -> None:
+    for resolve in (full_base, recommended):
+        with pytest.raises(
+            InputError, match=rf"must follow \+STRATEGY, such as {re.escape(f'{base}+pcw{tail}')}, got"
+        ):
+            resolve(base + tail)
+
+
+def test_a_folder_may_have_any_signs_in_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "a@b,c=d"
+    folder.mkdir()
+    assert full_base(str(folder)) == str(folder)

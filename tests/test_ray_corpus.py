@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.vector_scorer import passages_of
+from mteb_longembed.encoders.windows import passages_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MODEL = "mini-ape+pcw@32k:size=128"

@@ -13,7 +13,7 @@ import pandas as pd
 from mteb_longembed import figures
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.results import load_results
-from mteb_longembed.reports.strategies import PUBLIC, by_strategy, draw
+from mteb_longembed.reports.strategies import PUBLIC, by_length, by_strategy, covers_benchmark, draw
 
 
 def _filled(table: pd.DataFrame, missing: str | None) -> pd.DataFrame:
@@ -36,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=told)
     told = "format of the table (default: terminal)"
     parser.add_argument("--format", choices=list(FORMATS), default="terminal", help=told)
+    told = (
+        "the scores of Passkey and Needle by length of the documents, one row for each model, as in the paper"
+    )
+    parser.add_argument("--by-length", action="store_true", help=told)
     told = "draw the scores by length of the documents into FILE: .svg, .png or .pdf"
     parser.add_argument("--figure", type=Path, metavar="FILE", help=told)
     told = "the same as --format json"
@@ -48,7 +52,8 @@ def main(args: argparse.Namespace) -> int:
     Files that are skipped are named on standard error.
 
     Raises:
-        InputError: if there are no results of LongEmbed tasks, or the figure cannot be written.
+        InputError: if there are no results of LongEmbed tasks, or the figure cannot be written, or
+            --by-length finds no splits by length.
     """
     if args.figure:
         figures.prepare(args.figure)
@@ -58,8 +63,12 @@ def main(args: argparse.Namespace) -> int:
     if results.empty:
         paths = ", ".join(map(str, args.results))
         raise InputError(f"no results of LongEmbed tasks were found in {paths}: give a folder of `mteb run`.")
-    print(FORMATS[args.format](by_strategy(results)))
-    if args.format == "terminal":
+    print(FORMATS[args.format](by_length(results) if args.by_length else by_strategy(results)))
+    if args.format == "terminal" and args.by_length:
+        print(
+            "not run: there is no result; > N: nor is there one, and the documents are longer than the N tokens read."
+        )
+    elif args.format == "terminal" and covers_benchmark(results):
         means = ", ".join(f"{name} {mean}" for name, mean in PUBLIC.items())
         print(f"Public means of LongEmbed (docs/tasks.md): {means}")
     if args.figure:

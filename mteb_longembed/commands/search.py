@@ -18,7 +18,6 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
 if TYPE_CHECKING:
-    from mteb_longembed.retrieval.analyzer import Language
     from mteb_longembed.retrieval.hit import Hit
     from mteb_longembed.retrieval.searcher import Searcher
 
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--language", metavar="CODE", help=told)
     told = "do not look for the best window of a document that has one vector"
     parser.add_argument("--no-passages", dest="passages", action="store_false", help=told)
-    told = "print whole passages, and not what is around their best sentence"
+    told = "print whole passages, and not their best sentences alone"
     parser.add_argument("--full", action="store_true", help=told)
     told = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
     parser.add_argument("--device", help=told)
@@ -83,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
                 rows[query].append({key: getattr(hit, key) for key in _KEYS})
         print(json.dumps(rows, indent=2))
     else:
-        _print(hits_of, searcher.language, full=args.full)
+        _print(hits_of, searcher, full=args.full)
     return 0
 
 
@@ -138,9 +137,12 @@ def _warn_of_unread_text(searcher: Searcher, corpus: Path) -> None:
         )
 
 
-def _print(hits_of: Mapping[str, list[Hit]], language: Language, *, full: bool) -> None:
-    """Print the hits of each question, with the passage that answers it."""
+def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) -> None:
+    """Print the hits of each question, with the sentences that answer it: a model chooses them, or shared terms."""
     from mteb_longembed.retrieval.passages import excerpt
+
+    parts = getattr(searcher.scorer, "vectors", [searcher.scorer])
+    scores = getattr(parts[-1], "text_scores", None) if searcher.shows_passages else None
 
     for query, hits in hits_of.items():
         if len(hits_of) > 1:
@@ -150,7 +152,7 @@ def _print(hits_of: Mapping[str, list[Hit]], language: Language, *, full: bool) 
         for rank, hit in enumerate(hits, start=1):
             print(f"{rank}. {hit.score:.3f}  {printable(hit.id)}  characters {hit.start:,} to {hit.end:,}")
             shown = len(hit.passage) if full else _SHOWN
-            passage = excerpt(hit.passage, query, shown, language, hit.words.values())
+            passage = excerpt(hit.passage, query, shown, searcher.language, hit.words.values(), scores)
             print(textwrap.indent(textwrap.fill(printable(passage), 100), "   "))
             matched = [f"{asked} -> {word}" for asked, word in hit.words.items() if asked != word]
             if matched:

@@ -53,6 +53,17 @@ class Cache:
         """Keep each query's scores. If the disk refuses that, it is noted in `refused`."""
         self._keep(self._scores(meta, split), scores.to_parquet(write_page_checksum=True))
 
+    def find_passages(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
+        """Return the passages that an earlier run has kept, see `shown_passages`; None if there are none."""
+        try:
+            return pd.read_parquet(self._passages(meta, split), page_checksum_verification=True)
+        except (OSError, ValueError):
+            return None
+
+    def keep_passages(self, meta: ModelMeta, split: Split, passages: pd.DataFrame) -> None:
+        """Keep passages for the same command's page."""
+        self._keep(self._passages(meta, split), passages.to_parquet(write_page_checksum=True))
+
     def _keep(self, path: Path, content: bytes | str) -> None:
         make_folder("the folder of scores", path.parent)
         try:
@@ -80,6 +91,9 @@ class Cache:
         rule = split.task.ignore_identical_ids
         digest = _hash(split.digest, split.label, *split.metrics, rule, VERSION)
         return self._folder(meta) / f"{slug(split.label[1])}-{digest}.parquet"
+
+    def _passages(self, meta: ModelMeta, split: Split) -> Path:
+        return self._scores(meta, split).with_suffix(".passages.parquet")
 
     def _folder(self, meta: ModelMeta) -> Path:
         return self.folder / SCORES / slug(full_name(meta)) / slug(full_revision(meta))

@@ -3,7 +3,8 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from .candidates import (
 )
 from .comparison import Comparison, comparison_of, rows_of
 from .costs import Lengths, document_lengths
+from .failures import shown_passages
 from .live import LiveTable
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
@@ -119,7 +121,6 @@ def compare(
     if expected is not None:
         on_message(expected)
     done, n_left = _run_all(runner, lengths, leave_out, bm25=chosen.bm25 and not chosen.quick, show=show)
-    runner.free()
     if runner.cache.refused:
         notes.append(Note("caution", f"Finished work is not kept: {runner.cache.refused}"))
     if not done and n_left:
@@ -130,7 +131,13 @@ def compare(
         )
     if not done:
         raise InputError(f"compare must finish at least one candidate, got none ({notes[-1].text}).")
-    return comparison_of(splits, runner, done, notes, n_left=n_left)
+    made = comparison_of(splits, runner, done, notes, n_left=n_left)
+    if made.is_complete:
+        # the page can do without, and a model that is gone since has no passages
+        with suppress(LongEmbedError, OSError):
+            made = replace(made, passages=shown_passages(made, runner, [one.candidate for one in done]))
+    runner.free()
+    return made
 
 
 def _of_models(
@@ -164,9 +171,9 @@ def _of_models(
 
 def _read(data: Data | str | Path | None, keywords: Mapping[str, Any]) -> tuple[Options, Data]:
     """Return the options and the data, which may be given as the fields of `Data` among the keywords."""
-    known = {field.name for field in fields(Options)}
+    known = {one.name for one in fields(Options)}
     # a folder of data is `data`
-    of_data = {field.name for field in fields(Data)} - {"folder"}
+    of_data = {one.name for one in fields(Data)} - {"folder"}
     for name in keywords:
         if name not in known | of_data:
             raise UnknownNameError("keyword of compare", name, known | of_data)

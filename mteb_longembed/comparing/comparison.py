@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -40,6 +40,7 @@ class Comparison:
         is_complete: whether it was not interrupted.
         identity: a hash of data, candidates and metrics.
         written: when it was made, in UTC.
+        passages: what the recommended candidate shows on its worst failures, see `shown_passages`.
     """
 
     scores: pd.DataFrame
@@ -55,6 +56,7 @@ class Comparison:
     is_complete: bool
     identity: str
     written: str
+    passages: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __repr__(self) -> str:
         first = [(row.label, f"{row.score.mean:.1f}", row.standing) for row in self.rows[:10]]

@@ -1,16 +1,27 @@
-"""The worst failures of the recommended candidate: queries on which another one scores much higher."""
+"""The worst failures of the recommended candidate: queries on which another one scores higher, and what it shows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from mteb_longembed.retrieval.analyzer import Language
+from mteb_longembed.retrieval.passages import excerpt
+
 from .summary import Row
 
 if TYPE_CHECKING:
-    from .comparison import Comparison
+    from mteb_longembed.evaluation.split import Split
 
+    from .candidates import Candidate
+    from .comparison import Comparison
+    from .run import Runner
+
+#: How many failures are shown, and how many characters of a passage.
+N_FAILURES = 200
+_PASSAGE = 240
 #: Number of digits to which scores are compared: smaller differences come from rounding.
 _DIGITS = 6
 
@@ -29,8 +40,9 @@ def failures(comparison: Comparison) -> pd.DataFrame:
     that all candidates have answered. Scores are from 0 to 1.
 
     Returns:
-        One row for each query: task, split, query, recommended, base, best other, by (its id), lost, and what
-        `Comparison.queries` says of it.
+        One row for each query: task, split, query, recommended, base, best other, by (its id), lost, the `ranks` of
+        the best relevant document by each candidate in their order, what `evaluate` says of the recommended one, and
+        what `Comparison.queries` says of the query.
     """
     place = ["task", "split", "query"]
     ranked = [row.id for row in comparison.rows]
@@ -48,9 +60,63 @@ def failures(comparison: Comparison) -> pd.DataFrame:
             "lost": (best - own).round(_DIGITS),
         }
     )
+    ranks = comparison.scores.pivot(index=place, columns="candidate", values="rank")[ranked]
+    found["ranks"] = ranks.loc[found.index].to_numpy().tolist()
     base = base_row(comparison)
     found["base"] = scores[base.id] if base else None
     found = found[found["lost"] > 0].sort_values(
         ["lost", "recommended"], ascending=[False, True], kind="stable"
     )
-    return found.reset_index().merge(comparison.queries, on=place, how="left")
+    said = comparison.scores.loc[
+        comparison.scores["candidate"] == own.name, [*place, "top_document", "best_relevant"]
+    ]
+    return (
+        found.reset_index().merge(said, on=place, how="left").merge(comparison.queries, on=place, how="left")
+    )
+
+
+def shown_passages(comparison: Comparison, runner: Runner, candidates: Sequence[Candidate]) -> pd.DataFrame:
+    """Return what the recommended candidate shows of two documents on its worst failures.
+
+    Returns:
+        One row for each query: task, split, query, `shown` (of the first document), `answer` (of the best relevant
+        one). No row where the vectors of the candidate are neither in memory nor were when an earlier run has kept
+        its passages.
+    """
+    candidate = next(one for one in candidates if one.id == comparison.recommended.id)
+    found = failures(comparison).head(N_FAILURES)
+    tables = []
+    for split in runner.splits if len(found) else ():
+        task, name = split.label
+        of_split = found[(found["task"] == task) & (found["split"] == name)]
+        if of_split.empty:
+            continue
+        kept = runner.cache.find_passages(candidate.meta, split)
+        if kept is None or not set(of_split["query"]) <= set(kept["query"]):
+            kept = _made(of_split, runner, candidate, split)
+            if kept is not None:
+                runner.cache.keep_passages(candidate.meta, split, kept)
+        if kept is not None:
+            tables.append(kept.assign(task=task, split=name))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def _made(of_split: pd.DataFrame, runner: Runner, candidate: Candidate, split: Split) -> pd.DataFrame | None:
+    documents = split.documents
+    pairs = of_split[["top_document", "best_relevant"]].to_numpy()
+    indices = [[documents.indices[key] for key in pair if key] for pair in pairs]
+    texts = of_split["text"].tolist()
+    spans = runner.passages(candidate, split, texts, indices)
+    if spans is None:
+        return None
+    language = Language.of(documents.language)
+    rows = []
+    for query, text, pair, numbers, of_query in zip(
+        of_split["query"], texts, pairs, indices, spans, strict=True
+    ):
+        row = {"query": query, "shown": "", "answer": ""}
+        keys = [title for title, key in zip(("shown", "answer"), pair, strict=True) if key]
+        for key, number, (start, end) in zip(keys, numbers, of_query, strict=True):
+            row[key] = excerpt(documents.texts[number][start:end], text, _PASSAGE, language)
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.evaluation.resampling import Interval
 from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import counted, make_folder, printable, slug, write_file
 
-from .failures import base_row, failures
+from .failures import N_FAILURES, base_row, failures
 from .figure import COLOURS, draw_costs, draw_figure
 from .summary import MARGIN, Row, is_number
 from .verdict import percent, times_base
@@ -49,9 +49,12 @@ _LEGEND = {
     "read": "Read: the share of the documents' tokens that is read; unknown tokens count as not read.",
 }
 #: The columns of words: they are aligned left, and numbers right.
-_WORDS = ("candidate", "standing", "query", "id", "split", "relevant documents", "best other is")
-#: How many failures are shown; how many characters of a query, and of an id; and how many ids for each query.
-N_FAILURES = 200
+_WORDS = (
+    "candidate", "standing", "query", "id", "split", "relevant documents", "it shows", "right passage", "best other is",
+)  # fmt: skip
+#: The columns of long texts.
+_TEXTS = ("query", "it shows", "right passage")
+#: How many characters of a query, and of an id; and how many ids for each query.
 _QUERY_LENGTH = 300
 _ID_LENGTH = 60
 _N_IDS = 3
@@ -147,17 +150,25 @@ def failures_table(comparison: Comparison) -> Table | None:
     found = failures(comparison)
     if found.empty:
         return None
+    if not comparison.passages.empty:
+        found = found.merge(comparison.passages, on=["task", "split", "query"], how="left")
     labels = {row.id: row.label for row in comparison.rows}
+    recommended = list(labels).index(comparison.recommended.id)
     several_splits = len(comparison.by_split[["task", "split"]].drop_duplicates()) > 1
     rows = []
     for one in found.head(N_FAILURES).to_dict("records"):
-        cells = {"query": _cut(one["text"], _QUERY_LENGTH), "id": _cut(one["query"], _ID_LENGTH)}
-        if several_splits:
-            cells["split"] = f"{one['task']} {one['split']}"
-        cells["relevant documents"] = _ids(one["relevant"])
+        cells = {"query": _cut(one["text"], _QUERY_LENGTH)}
+        cells["it shows"] = _passage(one.get("shown"), one["top_document"])
+        cells["right passage"] = _passage(one.get("answer"), one["best_relevant"])
+        cells["rank"] = _rank(one["ranks"][recommended])
         for title in ("recommended", "base", "best other", "lost"):
             cells[title] = MISSING if one[title] is None else f"{100 * one[title]:.1f}"
         cells["best other is"] = labels[one["by"]]
+        cells |= {f"#{number}": _rank(rank) for number, rank in enumerate(one["ranks"], 1)}
+        cells["id"] = _cut(one["query"], _ID_LENGTH)
+        if several_splits:
+            cells["split"] = f"{one['task']} {one['split']}"
+        cells["relevant documents"] = _ids(one["relevant"])
         rows.append(cells)
     asked = counted(comparison.setting.n_queries, "query", "queries")
     notes = [
@@ -166,6 +177,10 @@ def failures_table(comparison: Comparison) -> Table | None:
     ]
     if len(rows) < len(found):
         notes.append(f"Shown: the {len(rows):,} worst.")
+    numbered = ", ".join(f"#{number} {label}" for number, label in enumerate(labels.values(), 1))
+    notes.append(f"Rank: of the best relevant document. By each candidate: {numbered}.")
+    if not comparison.passages.empty:
+        notes.append("It shows: the passage of its first document. Right passage: of the best relevant one.")
     base = base_row(comparison)
     if base is not None and base.label != "base":
         notes.append(f"Base: {base.label}.")
@@ -178,6 +193,15 @@ def _ids(ids: Sequence[str]) -> str:
     if len(ids) > _N_IDS:
         text += f" and {len(ids) - _N_IDS:,} more"
     return text or MISSING
+
+
+def _passage(text: object, document: str) -> str:
+    """Return a passage behind the id of its document; nothing if there is none."""
+    return f"{_cut(document, _ID_LENGTH)}: {text}" if isinstance(text, str) and text else MISSING
+
+
+def _rank(rank: float) -> str:
+    return f"{rank:,.0f}" if is_number(rank) else MISSING
 
 
 def _cut(text: str, n_characters: int) -> str:
@@ -252,6 +276,7 @@ def page(comparison: Comparison, command: str = "") -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown
     )
+    environment.filters["breakable"] = _breakable
     folder = files("mteb_longembed.comparing")
     template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
     script = (folder / "sort.js").read_text(encoding="utf-8")
@@ -265,6 +290,8 @@ def page(comparison: Comparison, command: str = "") -> str:
         facts=facts,
         margin=f"{MARGIN:g}",
         words=_WORDS,
+        texts=_TEXTS,
+        names=("candidate", "best other is"),
         sort_key=sort_key,
         colours={name.replace(" ", "-"): colour for name, colour in COLOURS.items()},
         script=Markup(script),
@@ -284,6 +311,11 @@ def _picture(figure: Figure, key: str) -> Markup:
     for standing, colour in COLOURS.items():
         svg = svg.replace(colour.lower(), f"var(--{standing.replace(' ', '-')})")
     return Markup(svg.replace("<svg", f'<svg role="img" aria-labelledby="{key}"', 1))
+
+
+def _breakable(name: str) -> Markup:
+    """Return a name that may go on in another line after its commas and colons."""
+    return Markup(re.sub("([,:])(?=.)", r"\1<wbr>", str(escape(name))))
 
 
 def _shown(value: object) -> object:

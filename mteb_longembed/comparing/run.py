@@ -28,6 +28,8 @@ from mteb_longembed.retrieval.make import encoder_in, make_bm25, scorer_of, sear
 from mteb_longembed.retrieval.representation import Representation, repooled
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
+from mteb_longembed.retrieval.vector_scorer import VectorScorer
+from mteb_longembed.sentences import Span
 
 from .cache import Cache
 from .candidates import Candidate
@@ -143,6 +145,29 @@ class Runner:
             return self._cost(candidate).tokens_per_second
         except (LongEmbedError, OSError):
             return None  # what is wrong with it is said when it runs
+
+    def passages(
+        self, candidate: Candidate, split: Split, queries: Sequence[str], indices: Sequence[Sequence[int]]
+    ) -> list[list[Span]] | None:
+        """Return for each query what a candidate shows of these documents, as far as nothing is encoded for that.
+
+        It is the whole text with one vector a document, and None if the candidate's vectors are not in memory.
+        """
+        if candidate.words is not None:
+            lexical = make_bm25(replace(candidate.words, expand=None))
+            lexical.fit(split.documents)
+            return lexical.passages(queries, indices)
+        if candidate.model is None or (candidate.passes, split.label) not in self._passes:
+            return None
+        scorer: Any = self._scorer(candidate, split)
+        # what a hybrid shows is its vectors' choice
+        scorer = getattr(scorer, "vectors", [scorer])[-1]
+        if not isinstance(scorer, VectorScorer) or scorer.encoded.is_late or not scorer.has_several_vectors:
+            texts = split.documents.texts
+            return [[(0, len(texts[index])) for index in of_query] for of_query in indices]
+        if len(scorer.representation.vectors) < len(split.documents):
+            return None
+        return scorer.passages(queries, indices)
 
     # ---- costs -------------------------------------------------------------------------------------------
 

@@ -16,8 +16,11 @@ from .costs import Cost
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
 #: says that it is a mean over orders of documents with equal scores; `clusters` has the labels of the clusters that the
-#: query belongs to. Other metrics follow under their own names.
-COLUMNS = ("candidate", "task", "split", "query", "clusters", "score", "is_tied")
+#: query belongs to; `rank` is the rank of the best relevant document, `top_document` and `best_relevant` are ids. Other
+#: metrics follow under their own names.
+COLUMNS = (
+    "candidate", "task", "split", "query", "clusters", "score", "is_tied", "rank", "top_document", "best_relevant",
+)  # fmt: skip
 #: Number of queries that is asked for where there are too few for any claim.
 LEAST_QUERIES = 40
 #: A candidate less than this many points behind all others in at least this share of resamples is good enough.

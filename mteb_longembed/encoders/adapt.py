@@ -96,8 +96,8 @@ def adapt(
         rows = pieces(with_head(model, head), texts, show=show_progress_bar)
         if len(texts) < FEW_DOCUMENTS or len(rows) < FEW_PIECES:
             logger.warning(
-                "a map of vectors was fitted on %d pieces of %d documents: with fewer than %d pieces or %d documents "
-                "do not count on a gain, and on some collections it was a loss (docs/adapt.md).",
+                "whitening was fitted on %d vectors of %d documents: below %d vectors or %d documents it may lose "
+                "(docs/adapt.md).",
                 len(rows),
                 len(texts),
                 FEW_PIECES,

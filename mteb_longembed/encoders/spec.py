@@ -45,9 +45,10 @@ class ModelSpec:
         params = {}
         for key, value in self.params.items():
             if key in SEARCH_SETTINGS:
+                others = f", or adapt(NAME, documents, {key}=...)" if key in ("weights", "whiten") else ""
                 raise InputError(
-                    f"{key} changes search and no model, got {key}={value}: use mteb_longembed.search(NAME), or for "
-                    "weights and whiten mteb_longembed.adapt(NAME, documents) without them."
+                    f"{key} changes search and no model, got {key}={value}: leave it out here; it belongs in a name "
+                    f"for mteb_longembed.search(NAME), mteb-longembed search, compare and mteb run{others}."
                 )
             if key not in declared:
                 raise UnknownNameError(f"parameter of {self.strategy}", key, declared)

@@ -1,7 +1,9 @@
 """The score of each query: a scorer on a split, in this process, in batches of queries."""
 
+import math
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,14 +16,16 @@ from .metrics import TOLERANCE, decide_score, expected_score, group_ties
 from .split import Split
 
 #: Version of this file's rules. Kept scores of another one are made again.
-VERSION = "e4"
+VERSION = "e5"
 
 
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
-    """Return one row for each judged query: task, split, query, score, is_tied, further metrics.
+    """Return one row for each judged query: task, split, query, score, is_tied, rank, top_document, best_relevant.
 
     `score` is the score of the first metric, from 0 to 1; `is_tied` says that the order of documents with equal scores
-    decided, so that the score is a mean over all orders. Other metrics follow under their own names.
+    decided, so that the score is a mean over all orders. `rank` is the rank of the best relevant document, also a mean
+    over all orders, and nan if none is ranked; `best_relevant` is the document's id, and `top_document` the id of the
+    first document of all; both are empty if there is none. Further metrics follow under their own names.
 
     Args:
         scorer: what ranks.
@@ -35,25 +39,52 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
         raise DataError(f"{', '.join(split.label)}: no query has a relevant document to be scored by.")
     scorer.fit(split.documents)
     texts = split.judged_queries
-    ranked: dict[str, dict[str, float]] = {}  # by query and document, of the first documents
+    found: dict[str, _Ranking] = {}
     matrix = chain.from_iterable(matrices(scorer, list(texts.values()), len(split.documents)))
     for query, scores in zip(texts, matrix, strict=True):
-        ranked[query] = _first_documents(scores, split, query, tolerance)
+        found[query] = _rank(_counted(scores, split, query), split, query, tolerance)
     rows = []
     for query, judged in split.judged.items():
-        ties = group_ties(ranked.get(query, {}), judged, tolerance)
+        ranking = found.get(query, _Ranking({}))
+        ties = group_ties(ranking.first, judged, tolerance)
         metric, *others = split.metrics
         row: dict[str, Any] = {"task": split.label[0], "split": split.label[1], "query": query}
         row["score"] = expected_score(metric, ties, judged)
         row["is_tied"] = decide_score(ties, metric.rank)
+        row["rank"] = ranking.rank
+        row["top_document"] = next(iter(ranking.first), "")
+        row["best_relevant"] = ranking.best_relevant
         for metric in others:
             row[str(metric)] = expected_score(metric, ties, judged)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _first_documents(scores: np.ndarray, split: Split, query: str, tolerance: float) -> dict[str, float]:
-    """Return the documents that a metric reads and all ties of the last one, among the documents that mteb scores."""
+class _Ranking(NamedTuple):
+    """What is kept of the scores of a query."""
+
+    first: dict[
+        str, float
+    ]  #: scores of the documents that a metric reads, the highest first, and ties of the last one
+    rank: float = math.nan  #: of the best relevant document
+    best_relevant: str = ""  #: its id
+
+
+def _rank(counted: np.ndarray, split: Split, query: str, tolerance: float) -> _Ranking:
+    ids = split.documents.ids
+    numbers = split.documents.indices
+    best = first_with_ties(counted, max(metric.rank for metric in split.metrics), tolerance)
+    best = best[np.argsort(-counted[best], kind="stable")]
+    first = {ids[number]: float(counted[number]) for number in best}
+    relevant = [numbers[key] for key, grade in split.judged[query].items() if grade > 0 and key in numbers]
+    rank = first_rank(counted, relevant, tolerance)
+    if math.isnan(rank):
+        return _Ranking(first)
+    return _Ranking(first, rank, ids[max(relevant, key=lambda number: counted[number])])
+
+
+def _counted(scores: np.ndarray, split: Split, query: str) -> np.ndarray:
+    """Return the scores `[documents]`, minus infinity for documents that mteb does not score."""
     numbers = split.documents.indices
     counted = np.array(scores, dtype=float)  # also of a scorer that gives integers
     top_ranked = split.data["top_ranked"]
@@ -64,9 +95,24 @@ def _first_documents(scores: np.ndarray, split: Split, query: str, tolerance: fl
         counted[numbers[query]] = -np.inf
     if getattr(split.task, "skip_first_result", False):
         counted[counted.argmax()] = -np.inf
-    deepest = max(metric.rank for metric in split.metrics)
-    best = first_with_ties(counted, deepest, tolerance)
-    return {split.documents.ids[number]: float(counted[number]) for number in best}
+    return counted
+
+
+def first_rank(scores: np.ndarray, relevant: Sequence[int], tolerance: float = TOLERANCE) -> float:
+    """Return the rank of the best relevant document, the mean over all orders of equal scores; nan if none is ranked.
+
+    >>> first_rank(np.array([0.5, 0.9, 0.5, 0.1]), [2, 3])
+    2.5
+    """
+    best = scores[list(relevant)].max(initial=-np.inf)
+    if not np.isfinite(best):
+        return math.nan
+    ranked = scores[np.isfinite(scores)]
+    room = tolerance * np.abs(ranked).max()
+    n_equal = int((np.abs(ranked - best) <= room).sum())
+    n_relevant = int((best - scores[list(relevant)] <= room).sum())
+    # the first of r relevant ones among n documents in random order stands at (n + 1) / (r + 1)
+    return float((ranked > best + room).sum() + (n_equal + 1) / (n_relevant + 1))
 
 
 def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) -> np.ndarray:

@@ -27,6 +27,7 @@ _SAME_DATA = {
     "LEMBSummScreenFDRetrieval": "LongEmbedSummScreenFD",
     "LEMBWikimQARetrieval": "LongEmbed2WikiMultihopQA",
 }
+REAL_TASKS = tuple(_SAME_DATA.values())
 #: Data that moved to another repository, under their older revision. mteb's descriptive statistics of both, of each
 #: split (numbers of texts, their shortest, longest and mean lengths), are equal to the last digit.
 _MOVED = {"86ac5a6437198a94ecd666440c78b3e78f258274": "6e346642246bfb4928c560ee08640dc84d074e8c"}

@@ -1,4 +1,4 @@
-"""The score of each model by task, and what its strategy gains over its base; and the figure by length."""
+"""The score of each model by task, and what its strategy gains over its base; the table and the figure by length."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import pandas as pd
 from mteb_longembed.errors import InputError
 from mteb_longembed.figures import GRID, panels
 
+from .results import REAL_TASKS
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: The longest split in tokens that a task's mean counts: the paper's. Longer ones are in the figure alone.
 LONGEST = 32768
+#: The lengths of the paper's table of Passkey and Needle, in tokens.
+LENGTHS = tuple(256 << step for step in range(8))
 #: Means over LongEmbed's six tasks in mteb's public results, as of August 2026.
 PUBLIC = {"BM25": 90.9, "GTE-ModernColBERT-v1 (several vectors)": 90.6, "F2LLM-v2-8B (one vector)": 76.6}
 #: What tells two models apart.
@@ -72,6 +76,50 @@ def _averaged(tasks: Sequence[str]) -> dict[str, list[str]]:
         averages["average"] = [task for task in longer if task not in published]
         averages["average LEMB"] = [task for task in longer if task not in generated]
     return averages
+
+
+def covers_benchmark(results: pd.DataFrame) -> bool:
+    """Return whether the results have all splits of LongEmbed's six tasks, of one model or of several.
+
+    An average is missing for a model that lacks a split of another one, so all averages are then over everything.
+    """
+    lengths = results.groupby("task")["length"].agg(set)
+    has_all = {task for task, of_task in lengths.items() if of_task.issuperset(LENGTHS)}
+    generated = [{"LongEmbedPasskey", "LongEmbedNeedle"}, {"LEMBPasskeyRetrieval", "LEMBNeedleRetrieval"}]
+    return any(pair <= has_all for pair in generated) and set(REAL_TASKS) <= set(lengths.index)
+
+
+def by_length(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of each task that has splits by length, one row for each model, as in the paper's table.
+
+    A cell without a score has the reason: `not run`, or `> 4096` where the split was not run and is longer than the
+    target of the model. The mean is over `LENGTHS`.
+
+    Args:
+        results: as `load_results` gives them.
+
+    Raises:
+        InputError: if no task has splits by length.
+    """
+    frame = results.dropna(subset=["length"])
+    if frame.empty:
+        raise InputError("there is no table by length: no result has splits such as test_1024.")
+    frame = frame.assign(extends=frame["strategy"] != "none")
+    order = ["task", "base", "extends", "model", "revision"]
+    scores = frame.pivot(index=[*order, "target"], columns="length", values="score")
+    lengths = sorted({*LENGTHS, *map(int, scores.columns)})
+    rows = []
+    for key, of_model in scores.reindex(columns=lengths).sort_index().iterrows():
+        task, _, _, model, _, target = key
+        row: dict[str, object] = {"task": task, "model": model}
+        for length, score in of_model.items():
+            is_longer = pd.notna(target) and length > target
+            reason = f"> {target:.0f}" if is_longer else "not run"
+            row[f"{length:.0f}"] = score if pd.notna(score) else reason
+        mean = of_model[list(LENGTHS)].mean(skipna=False)
+        row["mean"] = mean if pd.notna(mean) else "not all run"
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def draw(results: pd.DataFrame) -> Figure:

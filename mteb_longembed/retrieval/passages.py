@@ -1,6 +1,6 @@
 """Choose what to show of a document: short windows, and excerpts around the best sentence."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -23,8 +23,21 @@ def short_windows(text: str) -> list[Span]:
     return [(start, end) for start, end in windows if not text[start:end].isspace()]
 
 
-def excerpt(passage: str, question: str, n: int, language: Language, also: Iterable[str] = ()) -> str:
+#: Says how well each of some texts answers a query.
+TextScores = Callable[[str, Sequence[str]], np.ndarray]
+
+
+def excerpt(
+    passage: str,
+    question: str,
+    n: int,
+    language: Language,
+    also: Iterable[str] = (),
+    scores: TextScores | None = None,
+) -> str:
     """Return at most `n` characters of a passage, with spaces for line breaks, and marks where text is left out.
+
+    They are the sentences that share most terms with the question, or that `scores` prefers.
 
     Args:
         passage: the text.
@@ -32,6 +45,7 @@ def excerpt(passage: str, question: str, n: int, language: Language, also: Itera
         n: number of characters, without the marks. A longer sentence, such as a table, is cut.
         language: of the passage.
         also: further terms of the passage that match.
+        scores: a model that chooses.
     """
     analyzer = Analyzer(language)
     wanted = dict(analyzer.query_terms(" ".join([question, *also])))
@@ -43,7 +57,10 @@ def excerpt(passage: str, question: str, n: int, language: Language, also: Itera
     def n_shared(chunk: tuple[int, int]) -> int:
         return len(wanted.keys() & dict(analyzer.query_terms(passage[slice(*chunk)])))
 
-    start, end = max(chunks, key=n_shared, default=(0, 0))
+    if scores is None or len(chunks) < 2:
+        start, end = max(chunks, key=n_shared, default=(0, 0))
+    else:
+        start, end = chunks[int(scores(question, [passage[slice(*chunk)] for chunk in chunks]).argmax())]
     shown = " ".join(passage[start:end].split())
     if passage[:start].strip():
         shown = f"{CUT} {shown}"

@@ -1,5 +1,6 @@
 """The search that a model gets whose name has no strategy."""
 
+from mteb_longembed.base_names import check_no_settings
 from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.names import split_name
@@ -19,6 +20,7 @@ def recommended(name: str) -> str:
     is_bare = holds_model(name) or (split_name(name)[1] is None and not is_bm25_name(name))
     if not is_bare or (entry is not None and entry.kind == "mteb"):
         return name
+    check_no_settings(name)
     from mteb_longembed.encoders.checkpoint import open_checkpoint
     from mteb_longembed.encoders.spec import ModelSpec
 

@@ -5,10 +5,8 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.spans import tokens_read, vector_tokens
-from mteb_longembed.encoders.tokens import document_prompt
 from mteb_longembed.encoders.whitening import Whitening, unit
+from mteb_longembed.encoders.windows import passages_of
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
@@ -180,11 +178,21 @@ class VectorScorer(PassScorer):
     def _best_window(self, query: np.ndarray, index: int) -> int:
         """Return which passage of a document has the best MaxSim, each encoded on its own."""
         text = self.encoded.documents.texts[index]
-        parts = [text[start:end] for start, end in self._spans[index]]
-        arrays = self.encoded.document_arrays(self.representation, parts)
+        return int(
+            np.argmax(self._text_scores(query, [text[start:end] for start, end in self._spans[index]]))
+        )
+
+    def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """Return how well short texts, each encoded like a document, answer a query, `[texts]`."""
+        self._prepare()
+        rows, _ = self._query_vectors([query])
+        return self._text_scores(rows, texts)
+
+    def _text_scores(self, query: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+        arrays = self.encoded.document_arrays(self.representation, texts)
         # rows of zeros fill up windows
         tokens = [self._mapped(rows[rows.any(axis=-1)]) for rows in arrays]
-        return int(np.argmax([(query @ rows.T).max(axis=1).mean() for rows in tokens]))
+        return np.array([(query @ rows.T).max(axis=1).mean() for rows in tokens])
 
     def _divided(self, text: str) -> list[Span]:
         """Return the passages that may be shown, in the order of their vectors."""
@@ -251,23 +259,3 @@ class VectorScorer(PassScorer):
         whitening = reader.arrays(f"{name}-whitening")
         if whitening:
             self._map = Whitening(**whitening)
-
-
-def passages_of(model: LongModelMixin, text: str) -> list[Span]:
-    """Return start and end of the text of each vector of a document, in the order of its vectors.
-
-    With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
-    """
-    prompt = document_prompt(model)
-    if not getattr(model.tokenizer, "is_fast", False):
-        return [(0, len(text))]
-    ids, offsets = tokens_read(model, prompt, text)
-    (groups,) = vector_tokens(model, [ids], prompt or None)
-    spans = np.array(offsets).reshape(-1, 2)
-    return [_passage(spans[group.numpy()]) for group in groups]
-
-
-def _passage(spans: np.ndarray) -> Span:
-    # special tokens and the prompt have no characters of the document
-    content = spans[spans[:, 1] > spans[:, 0]]
-    return (int(content[:, 0].min()), int(content[:, 1].max())) if len(content) else (0, 0)

@@ -39,6 +39,42 @@ def test_csv_and_json_are_read_back_as_numbers(results, capsys):
     assert gains == {f"{BASE}+ntk@4096": 12.5, f"{BASE}+none@512": None}
 
 
+def test_a_table_by_length_has_a_row_for_each_model_and_a_reason_in_each_empty_cell(results, capsys):
+    _run(results, "--by-length", "--json")
+    base, extended = json.loads(capsys.readouterr().out)
+    assert base["model"] == f"{BASE}+none@512" and extended["model"] == f"{BASE}+ntk@4096"
+    assert [base[key] for key in ("256", "512", "1024", "32768", "mean")] == [
+        50,
+        25,
+        "> 512",
+        "> 512",
+        "not all run",
+    ]
+    assert [extended[key] for key in ("256", "512", "1024", "32768")] == [50, 50, "not run", "> 4096"]
+    for name in FORMATS:
+        _run(results, "--by-length", "--format", name)
+        assert "> 512" in capsys.readouterr().out.replace("\\/", "/")
+    write_result(results.parent / "other", "LongEmbedQMSum", {"test": 0.5})
+    with pytest.raises(InputError, match="no table by length: no result has splits such as test_1024"):
+        _run(results.parent / "other", "--by-length")
+
+
+def test_public_means_stand_beside_complete_averages_alone(tmp_path, capsys):
+    lengths = {f"test_{256 << step}": 0.5 for step in range(8)}
+    for task in ("LongEmbedPasskey", "LongEmbedNeedle"):
+        write_result(tmp_path, task, lengths)
+    for task in ("NarrativeQA", "QMSum", "SummScreenFD"):
+        write_result(tmp_path, f"LongEmbed{task}", {"test": 0.5})
+    _run(tmp_path)
+    assert "Public means" not in capsys.readouterr().out
+    path = write_result(tmp_path, "LongEmbed2WikiMultihopQA", {"test": 0.5})
+    _run(tmp_path)
+    assert "Public means" in capsys.readouterr().out
+    write_result(tmp_path, "LongEmbedPasskey", dict(list(lengths.items())[:7]))
+    _run(tmp_path)
+    assert path.exists() and "Public means" not in capsys.readouterr().out
+
+
 def test_the_figure_has_a_line_for_each_model(results, capsys):
     path = results.parent / "new" / "figure.svg"
     _run(results, "--figure", path)

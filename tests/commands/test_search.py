@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 
 import mteb_longembed as longembed
 from mteb_longembed import cli
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
+from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from tests import tiny
 
 QUERY = tiny.text(6, 3)
@@ -170,6 +172,24 @@ def test_a_passage_is_shown_around_its_best_sentence_or_in_full(files, capsys) -
         shown.append(" ".join(capsys.readouterr().out.split()))
     assert QUERY in shown[0] and "[...]" in shown[0] and len(shown[0]) < 400
     assert " ".join(sentences[18:]) in shown[1] and "[...]" not in shown[1]
+
+
+def test_the_model_chooses_the_sentence_that_is_shown_unless_no_passages_are_asked_for(
+    files, monkeypatch, capsys
+) -> None:
+    sentences = [f"{tiny.text(12, i).capitalize()}." for i in range(30)]
+    sentences[20] = f"{QUERY.capitalize()}."
+    write(files[1], {"a": " ".join(sentences)})
+    # the last sentences of a passage
+    monkeypatch.setattr(VectorScorer, "text_scores", lambda self, query, texts: np.arange(len(texts)))
+    name = files[0].partition("+")[0] + "+pi@1k"
+    for option, is_last in (("--no-cache", True), ("--no-passages", False)):
+        call = ["search", name, "--corpus", str(files[1]), QUERY, option]
+        assert cli.main([*call, "--full"]) == 0
+        passage = " ".join(capsys.readouterr().out.split())
+        assert cli.main(call) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert len(shown) < len(passage) and (shown[-20:] == passage[-20:]) == is_last
 
 
 JOINED = "\u0645\u06cc\u200c\u0631\u0648\u0645 \U0001f469\u200d\U0001f52c \u0915\u094d\u200d\u0937"

@@ -1,5 +1,6 @@
 """Frames that tests make without a model."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import pandas as pd
 
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.comparing.summary import Row, summarise
+from mteb_longembed.comparing.summary import COLUMNS, Row, summarise
 
 #: Scores of one candidate by split and query.
 Scores = dict[tuple[str, str], dict[str, float]]
@@ -25,8 +26,10 @@ def frame(scores: dict[Candidate, Scores], tied: int = 0) -> pd.DataFrame:
     for candidate, by_split in scores.items():
         for (task, split), by_query in by_split.items():
             for number, (query, score) in enumerate(by_query.items()):
-                rows.append((candidate.id, task, split, query, [], score, number < tied))
-    return pd.DataFrame(rows, columns=["candidate", "task", "split", "query", "clusters", "score", "is_tied"])
+                # the score 1 is rank 1, and half of it rank 2
+                ranks = (1 / score if score else math.nan, f"first of {query}", f"document of {query}")
+                rows.append((candidate.id, task, split, query, [], score, number < tied, *ranks))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def queries_of(scores: pd.DataFrame) -> pd.DataFrame:

@@ -9,9 +9,12 @@ from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.failures import base_row, failures
 from mteb_longembed.comparing.page import failures_table
 from mteb_longembed.comparing.summary import summarise
+from mteb_longembed.data.task import beir_task
+from tests import tiny
 from tests.comparing import test_page
 from tests.comparing.conftest import compare
 from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, OTHER, Scores, frame, queries_of
+from tests.own_data import beir
 
 
 def comparison(scores: dict[Candidate, Scores], recommended: Candidate) -> Comparison:
@@ -41,16 +44,19 @@ def test_the_best_other_candidate_is_chosen_for_each_query_and_the_largest_loss_
     assert list(found["base"]) == [0.1, 0.9, 1.0]
     assert list(found["text"]) == ["text of b", "text of d", "text of a"]
     table = failures_table(made)
+    ranks = {GOOD.id: "5", LEXICAL.id: "1", BASE.id: "10"}  # of b
     assert table is not None and table.caption == f"Worst failures of {made.recommended.label}"
     assert table.cells.iloc[0].to_dict() == {
         "query": "text of b",
         "id": "b",
         "relevant documents": "document of b",
+        "rank": "5",
         "recommended": "20.0",
         "base": "10.0",
         "best other": "70.0",
         "lost": "50.0",
         "best other is": LEXICAL.name,
+        **{f"#{number}": ranks[row.id] for number, row in enumerate(made.rows, 1)},
     }
 
 
@@ -90,6 +96,29 @@ def test_the_base_is_the_recommended_ones_own_and_not_itself() -> None:
 def test_without_failures_there_is_no_table(scores: dict[Candidate, float]) -> None:
     made = comparison({one: {KEY: {"a": score}} for one, score in scores.items()}, GOOD)
     assert failures_table(made) is None and 'id="table-failures"' not in test_page.page(made)
+
+
+@pytest.mark.parametrize("name", ["BASE+pcw@128:size=8,vectors=window", "BASE+none", "bm25:window=9"])
+def test_the_page_shows_passages_also_when_an_earlier_run_has_kept_all_scores(
+    name: str, base: str, tmp_path: Any
+) -> None:
+    texts = {f"d{i}": tiny.text(40, i) for i in range(12)}
+    # the queries are about nothing
+    data = beir(tmp_path / "data", list(texts.values()), [tiny.text(6, 50 + i) for i in range(12)])
+    task = beir_task(data)
+    # a program that finds the documents of some queries alone, so that another one recommended has failures
+    options = {"runs": {"some": {f"q{i}": {f"d{i}": 1.0} for i in range(1)}}, "metric": "RR@12"}
+    candidates = [named(name.replace("BASE", base))]
+    made = compare(candidates, task, tmp_path, **options)
+    found = failures(made)
+    table = failures_table(made)
+    assert table is not None and made.recommended.kind != "run"
+    for title, key in (("it shows", "top_document"), ("right passage", "best_relevant")):
+        for cell, document in zip(table.cells[title], found[key], strict=True):
+            name, _, passage = cell.partition(": ")
+            assert name == document and passage.replace("[...]", "").strip() in texts[document]
+    again = compare(candidates, task, tmp_path, **options)
+    assert again.passages.equals(made.passages) and len(again.passages) == len(found)
 
 
 def test_a_comparison_keeps_the_texts_and_relevant_documents_of_its_queries(task: Any, tmp_path: Any) -> None:

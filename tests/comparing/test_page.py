@@ -126,6 +126,11 @@ def test_long_queries_are_cut_so_a_page_of_five_thousand_stays_small() -> None:
     assert "on 5,000 of 40 queries" in found.notes[0] and found.notes[1] == "Shown: the 200 worst."
 
 
+def test_long_names_break_behind_commas_and_colons() -> None:
+    label = LONG.name.removeprefix("org/mine").replace(":", ":<wbr>").replace(",", ",<wbr>")
+    assert f'<td class="words">{label}</td>' in page(comparison())
+
+
 def test_queries_and_ids_are_escaped() -> None:
     text = page(failing(7, HOSTILE, HOSTILE))
     assert "<script>alert" not in text and "&lt;script&gt;alert(1)&lt;/script&gt;" in text

@@ -21,8 +21,8 @@ from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A, TokenCounts, idf
 from mteb_longembed.encoders.whitening import Whitening
+from mteb_longembed.encoders.windows import passages_of
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
-from mteb_longembed.retrieval.vector_scorer import passages_of
 from tests import tiny
 from tests.encoders.test_rotary import gap
 
@@ -329,7 +329,7 @@ def test_vectors_are_mapped_by_mean_and_covariance_of_what_the_model_reads(
     [
         ({"pooling": "cls"}, CORPUS, "the model has cls pooling, so tokens get no weights"),
         ({"dense": True, "prompts": tiny.PROMPTS}, CORPUS, "a Dense with an activation behind its pooling"),
-        ({}, CORPUS[:5], "with fewer than 50 pieces or 12 documents do not count on a gain"),
+        ({}, CORPUS[:5], "below 50 vectors or 12 documents it may lose"),
     ],
 )
 def test_what_limits_a_fit_is_told(settings, documents, message, tmp_path, caplog) -> None:

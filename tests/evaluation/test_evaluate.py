@@ -1,5 +1,6 @@
 """The evaluation in this process equals mteb's on every kind of candidate, and asks each text once."""
 
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError
-from mteb_longembed.evaluation.evaluate import evaluate, first_with_ties
+from mteb_longembed.evaluation.evaluate import evaluate, first_rank, first_with_ties
 from mteb_longembed.evaluation.metrics import TOLERANCE, read_metric
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.retrieval.make import make_scorer
@@ -167,3 +168,26 @@ def test_scores_may_be_lists_tensors_and_integers_and_minus_infinity_is_not_rank
                 return self.matrix
 
         assert evaluate(Given(matrix), split)["score"].tolist() == [1, 1, 1, 1]
+
+
+def test_the_rank_of_the_best_relevant_document_is_a_mean_over_orders_and_nan_if_none_is_ranked(
+    tmp_path,
+) -> None:
+    split = split_of(tmp_path, 4)  # query i has document i
+    matrix = np.array([[1, 2, 3, 4], [5, 5, 0, 5], [9, 8, 7, -np.inf], [4, 3, 2, -np.inf]])
+    rows = evaluate(Fixed(matrix), split)
+    assert rows["rank"].tolist()[:3] == [4, 2, 3] and np.isnan(rows["rank"][3])
+    assert rows["top_document"].tolist() == ["d3", "d0", "d0", "d0"]
+    assert rows["best_relevant"].tolist() == ["d0", "d1", "d2", ""]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.data())
+def test_a_rank_is_the_mean_over_all_orders_of_equal_scores(scores: list[int], data: st.DataObject) -> None:
+    places = st.integers(0, len(scores) - 1)
+    relevant = data.draw(st.lists(places, min_size=1, max_size=3, unique=True))
+    first = []
+    for order in permutations(range(len(scores))):
+        ranked = sorted(order, key=lambda number: -scores[number])
+        first.append(min(map(ranked.index, relevant)) + 1)
+    assert first_rank(np.array(scores, float), relevant) == pytest.approx(np.mean(first))

@@ -1,5 +1,7 @@
 """What is shown of a passage: the sentences that share most words with the question."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,19 @@ def test_the_sentence_that_answers_is_shown_wherever_it_stands(at: int) -> None:
 def test_words_that_a_scorer_matched_count_too() -> None:
     shown = excerpt(FILLER + ANSWER + FILLER, "Who rents the beacon?", 240, ENGLISH, ["lighthouse"])
     assert ANSWER in shown
+
+
+def test_a_model_that_scores_texts_chooses_the_sentences() -> None:
+    asked = []
+
+    def scores(query: str, texts: Sequence[str]) -> np.ndarray:
+        asked.append(query)
+        return np.array([float("lighthouse" in text) for text in texts])
+
+    shown = excerpt(f"{FILLER}{ANSWER} {FILLER}", "What happened on that day?", 60, ENGLISH, scores=scores)
+    assert shown == f"[...] {ANSWER} [...]" and asked == ["What happened on that day?"]
+    # nothing is to be chosen
+    assert excerpt(ANSWER, "Who?", 60, ENGLISH, scores=scores) == ANSWER and len(asked) == 1
 
 
 def test_a_text_without_blanks_is_cut_by_characters() -> None:

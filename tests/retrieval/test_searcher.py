@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 import mteb_longembed as longembed
 from mteb_longembed.encoders import identity
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
+from mteb_longembed.encoders.windows import passages_of
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.scorer import Documents, Scorer
 from mteb_longembed.retrieval.searcher import Searcher
-from mteb_longembed.retrieval.vector_scorer import passages_of
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
 from tests.retrieval.test_searching import WHERE
@@ -108,6 +108,15 @@ def test_windows_hold_every_character_but_blanks_once_and_in_order(text: str) ->
     assert all(0 < end - start <= 7 and not text[start:end].isspace() for start, end in windows)
     assert "".join("".join(text[start:end] for start, end in windows).split()) == "".join(text.split())
     assert windows == sorted(windows)
+
+
+@pytest.mark.parametrize("tail", ["+none", WINDOWS, "+pcw@64:query=tokens,vectors=4"])
+def test_a_text_scores_as_it_would_as_a_document(folder: Path, tail: str) -> None:
+    made = longembed.search(f"{folder}{tail}", device="cpu")
+    texts = {f"d{i}": tiny.text(4, i) for i in range(5)}  # each is one vector
+    made.add(list(texts), list(texts.values()))
+    (want,) = made.scorer.scores([QUERY])
+    assert np.abs(made.scorer.text_scores(QUERY, list(texts.values())) - want).max() < 1e-5
 
 
 PARTS = [f"{tiny.text(10, seed)}.".capitalize() for seed in range(8)]

@@ -1,0 +1,93 @@
+"""Rows for a vector database: one for each vector of a document, with the text that it stands for."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+
+from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.sentences import Span
+
+from .model import LongModelMixin
+from .spans import tokens_read, vector_tokens
+from .tokens import document_prompt
+
+
+class Window(NamedTuple):
+    """A vector of a document, and the text that it stands for; `_asdict()` is a row of a table."""
+
+    document: str  #: the document's id
+    start: int  #: its first character in the document
+    end: int  #: the character after its last one
+    text: str  #: `document[start:end]`
+    vector: np.ndarray  #: float32 `[d]`
+
+
+def encode_windows(
+    model: SentenceTransformer | MultiVectorEncoder, documents: Mapping[str, str]
+) -> list[Window]:
+    """Encode documents, and return one row for each vector: of a window (`MODEL+windows`) or a span (`vectors=N`).
+
+    All rows are in memory, so encode a large corpus in parts. Of a model with one vector a document it is one row, with
+    the text that the model reads. Queries are encoded as always, by `encode_query`.
+
+    Args:
+        model: what `extend`, `load` or `adapt` returned for a dense base.
+        documents: texts by their ids.
+
+    Returns:
+        The rows in the order of the documents, and of their windows. Windows that overlap have text in common, and what
+        is longer than the target length has no row.
+
+    Raises:
+        InputError: if it is no model of this package.
+        IncompatibleError: if the base is not dense, or its tokenizer does not say where tokens stand in a text.
+
+    Example:
+        >>> from mteb_longembed import load
+        >>> (row,) = encode_windows(load("mini-ape+windows"), {"a": "The key is under the mat."})
+        >>> row.start, row.end, row.vector.shape
+        (0, 25, (192,))
+    """
+    if not isinstance(model, LongModelMixin):
+        raise InputError(
+            f"encode_windows takes what extend, load or adapt returned, got a {type(model).__name__}."
+        )
+    if model.kind != "dense":
+        raise IncompatibleError(
+            f"encode_windows needs a dense base, got a {model.kind} one: use encode_document."
+        )
+    if not getattr(model.tokenizer, "is_fast", False):
+        raise IncompatibleError(
+            "encode_windows needs a tokenizer that says where its tokens stand in a text (a fast one of transformers): "
+            "use encode_document."
+        )
+    rows = []
+    encoded = model.encode_document(list(documents.values()))
+    for (name, text), of_text in zip(documents.items(), encoded, strict=True):
+        vectors = np.atleast_2d(torch.as_tensor(of_text).float().cpu().numpy())
+        for (start, end), vector in zip(passages_of(model, text), vectors, strict=True):
+            rows.append(Window(name, start, end, text[start:end], vector))
+    return rows
+
+
+def passages_of(model: LongModelMixin, text: str) -> list[Span]:
+    """Return start and end of the text of each vector of a document, in the order of its vectors.
+
+    With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
+    """
+    prompt = document_prompt(model)
+    if not getattr(model.tokenizer, "is_fast", False):
+        return [(0, len(text))]
+    ids, offsets = tokens_read(model, prompt, text)
+    (groups,) = vector_tokens(model, [ids], prompt or None)
+    spans = np.array(offsets).reshape(-1, 2)
+    return [_passage(spans[group.numpy()]) for group in groups]
+
+
+def _passage(spans: np.ndarray) -> Span:
+    # special tokens and the prompt have no characters of the document
+    content = spans[spans[:, 1] > spans[:, 0]]
+    return (int(content[:, 0].min()), int(content[:, 1].max())) if len(content) else (0, 0)
