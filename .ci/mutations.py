@@ -25,7 +25,7 @@ TESTS = {
     "encoders/whitening.py": "tests/experiments/test_weights.py tests/encoders/test_adapt.py",
     "retrieval/hybrid.py": "tests/retrieval/test_hybrid.py",
     "retrieval/temperature.py": "tests/retrieval/test_hybrid.py",
-    "retrieval/joining.py": "tests/retrieval/test_vectors.py mteb_longembed/retrieval/joining.py",
+    "retrieval/joining.py": "tests/retrieval/test_vectors.py",
     "retrieval/postings.py": "tests/retrieval/test_passage_bm25.py",
 }
 CONFIG = """
@@ -33,7 +33,7 @@ CONFIG = """
 module-path = "mteb_longembed/{module}"
 timeout = 120.0
 excluded-modules = []
-test-command = "{python} -m pytest -q -x -p no:cacheprovider {tests}"
+test-command = "{python} -m pytest -q -x -p no:cacheprovider mteb_longembed/{module} {tests}"
 [cosmic-ray.distributor]
 name = "local"
 [cosmic-ray.filters.operators-filter]
