@@ -74,8 +74,7 @@ def by_sentence(scores: Callable[[Sequence[str]], np.ndarray], queries: Sequence
 class Scorer(Protocol):
     """A way to search. Fusion, evaluation, ties and comparisons are arithmetic on its scores.
 
-    If it also has `add(documents)`, it receives the previous documents and further ones behind them, and keeps its fit.
-    Otherwise it is fitted again.
+    If it also has `add`, as a `GrowingScorer`, it keeps its fit when documents are added. Otherwise it is fitted again.
     """
 
     #: mteb's description: name and revision.
