@@ -10,7 +10,6 @@ import torch
 from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
-from mteb.models.models_protocols import MTEBModels
 
 from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.encoders.base import Base
@@ -21,7 +20,7 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers, silence
 from mteb_longembed.zoo import ZOO
 
-from .make import loaded_search, meta_of_bm25
+from .make import LoadedModel, loaded_search, meta_of_bm25
 from .naming import read_name
 from .passage_bm25 import VERSION
 from .settings import BM25Settings, SearchSettings
@@ -144,7 +143,7 @@ def _load(
     device: str | int | None = None,
     embed_dim: int | None = None,
     **options: Any,
-) -> MTEBModels:
+) -> LoadedModel:
     """Load the object that mteb runs for an extended model: an encoder, or a search without `encode`.
 
     mteb calls it with the experiment as keywords, and with its options: `mteb run --device` gives a number.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from datasets import Dataset
 from mteb.models.model_meta import ModelMeta
+from mteb.models.models_protocols import SearchProtocol
 
 from mteb_longembed.data.stored_texts import Texts, stored_texts
 from mteb_longembed.data.text_table import text_table
@@ -105,7 +106,7 @@ def documents_of(
 class ForeignSearch:
     """Any search of mteb's as a scorer. A document that it does not return has the score minus infinity."""
 
-    def __init__(self, search: Any) -> None:
+    def __init__(self, search: SearchProtocol) -> None:
         self._search = search
         self.meta = search.mteb_model_meta
         self._documents = Documents([], [])

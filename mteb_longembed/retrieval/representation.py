@@ -9,11 +9,13 @@ import torch
 from mteb.models.abs_encoder import get_prompt
 from mteb.types import PromptType
 from scipy import sparse
+from torch import Tensor
 
 from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.encoders.kinds import Kind
 from mteb_longembed.encoders.model import (
     LongModel,
+    LongMultiVectorEncoder,
     LongSentenceTransformer,
     LongSparseEncoder,
     of_modules,
@@ -93,20 +95,20 @@ def repooled(model: LongModel, one: Representation, counts: TokenCounts | None =
         head = replace(head, vectors=one.step, dims=model.truncate_dim)
     if one.late:
         head = replace(head, late=True)
-    return cast("LongModel", with_head(cast("Any", model), head))
+    return with_head(model, head)
 
 
 def encode(
     models: Sequence[LongModel], texts: Sequence[str], kind: PromptType, documents: Documents
-) -> list[list[Any]]:
+) -> list[list[Tensor]]:
     """Return, for each of these models with one backbone, the vectors of all texts, from one pass."""
     first = models[0]
     options = documents.options
     prompt = _prompt(first, kind, documents)
-    if first.kind == "late-interaction" and kind == PromptType.query:
+    if isinstance(first, LongMultiVectorEncoder) and first.kind != "dense" and kind == PromptType.query:
         # queries may be read in a way that our engine does not know
         arguments = {"show_progress_bar": show_bars(), "batch_size": 32, **options, "task": kind.value}
-        return [cast("Any", first).encode(list(texts), prompt=prompt, **arguments)] * len(models)
+        return [first.encode(list(texts), prompt=prompt, **arguments)] * len(models)
     with torch.inference_mode():
         engine = Engine(models, prompt or None, options.get("batch_size", 32), {"task": kind.value})
         engine.keep_in(first.embedding_cache)

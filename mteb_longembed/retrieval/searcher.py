@@ -194,10 +194,8 @@ class Searcher:
                 self.scorer.add(read)
             else:
                 self.scorer.fit(read)
-            if self.vectors is not None and self.vectors.encoded.cut is not None:
-                from .chunks import warn_of_cut_chunks
-
-                warn_of_cut_chunks(self.vectors.encoded, read.texts[len(self._documents) :])
+            if self.vectors is not None:
+                self.vectors.encoded.warn_of_cut_chunks(read.texts[len(self._documents) :])
             self._documents = read
             self._tables = tables
         self.empty += empty
