@@ -100,8 +100,7 @@ def test_candidates_of_a_base_parse_each_name_once_and_read_the_base_once(base: 
     first = cost(lambda: listed.append(candidates_of(str(base))), base)
     [(candidates, _)] = listed
     assert {candidate.base for candidate in candidates} == {str(base)} and len(candidates) > 10
-    # `none` is also read to know the trained length
-    assert {name: n for name, n in parsed.items() if n > 1} == {f"{base}+none": 2}
+    assert len(parsed) > 10 and set(parsed.values()) == {1}
     # transformers reads config.json again
     assert first.calls["_base_in"] == 1 and sorted(first.opened.values()) == [1, 1, 1, 1, 2]
     # not every field of every specification

@@ -164,7 +164,7 @@ def document_bytes(model: LongModel) -> int:
     strategy = model.backbone.strategy
     step = model.head.vectors or (1 if model.kind == "late-interaction" else strategy.target_len)
     if step == "window":
-        # pcw's windows, without special tokens; windows of other strategies are as long as the trained length
-        size = getattr(strategy, "size", strategy.trained_len)
-        step = max(size - getattr(strategy, "overlap", 0) - 2, 1)
-    return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // int(step))
+        n_vectors = len(strategy.windows(strategy.target_len, 1, 1))
+    else:
+        n_vectors = -(-strategy.target_len // step)
+    return 4 * (model.get_embedding_dimension() or 1) * n_vectors
