@@ -235,8 +235,12 @@ def _run_all(
     done: list[Done] = []
     begun: set[str] = set()
     # the remaining time follows the speed of the whole run, because recent speed differs between strategies
-    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0}
-    options["disable"] = not show or sys.stderr is None
+    options = {
+        "unit": " tokens",
+        "unit_scale": True,
+        "smoothing": 0,
+        "disable": not show or sys.stderr is None,
+    }
     # a file of output gets a line now and then
     if not is_terminal(sys.stderr):
         options["mininterval"] = 30.0

@@ -94,12 +94,13 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Chunk]:
 def _read(chunk: object, chunker: Cutter, length: int) -> tuple[int, int, str | None]:
     """Return start, end and own text, if it has one, of a chunk of a text of this length."""
     fields: Sequence[object] = ()
+    text = getattr(chunk, "text", None)
     if hasattr(chunk, "page_content") and hasattr(chunk, "metadata") and isinstance(chunk.metadata, Mapping):
         fields = (chunk.metadata.get("start_index"), chunk.page_content)
     elif hasattr(chunk, "start_index") and hasattr(chunk, "end_index"):
-        fields = (chunk.start_index, chunk.end_index, getattr(chunk, "text", None))
+        fields = (chunk.start_index, chunk.end_index, text)
     elif hasattr(chunk, "start_char_idx") and hasattr(chunk, "end_char_idx"):
-        fields = (chunk.start_char_idx, chunk.end_char_idx, getattr(chunk, "text", None))
+        fields = (chunk.start_char_idx, chunk.end_char_idx, text)
     elif isinstance(chunk, Iterable) and not isinstance(chunk, (str, Mapping)):
         fields = tuple(chunk)
     offsets = [int(field) for field in fields if isinstance(field, Integral)]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from mteb_longembed.names import name_of, revision_of
+from mteb_longembed.names import Settings, name_of, revision_of
 from mteb_longembed.sentences import Span as Span
 from mteb_longembed.sentences import sentences
 from mteb_longembed.values import ENGLISH
@@ -31,7 +31,7 @@ class Documents:
     #: the task to which they belong: some models have prompts for some tasks
     task: TaskMetadata | None = None
     #: what mteb hands to encoders, such as `batch_size`
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Settings = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
