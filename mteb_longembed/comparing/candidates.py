@@ -10,6 +10,7 @@ from typing import Literal, cast
 
 import mteb
 from mteb.models import ModelMeta
+from mteb.models.model_implementations import MODEL_REGISTRY
 
 from mteb_longembed.base_names import full_base
 from mteb_longembed.bm25_names import is_bm25_name
@@ -22,6 +23,7 @@ from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import Settings, is_extended_name, with_preset
 from mteb_longembed.presets import PRESETS
 from mteb_longembed.retrieval.chunks import Chunker, CutChunks, NamedChunker, read_chunker
+from mteb_longembed.retrieval.experiments import model_meta
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
 from mteb_longembed.retrieval.naming import read_name, typed_name
 from mteb_longembed.retrieval.scorer import Scorer, full_name
@@ -126,6 +128,8 @@ class Candidate:
             return chunked_meta(self.name, self.chunker)
         if self.words is not None:
             return meta_of_bm25(self.words)
+        if self.model is not None:
+            return model_meta(open_checkpoint(self.model), MODEL_REGISTRY.get, self.search)
         return mteb.get_model_meta(self.name, fetch_from_hf=True)
 
     @property

@@ -191,7 +191,7 @@ class Runner:
         if candidate.words is not None:
             return Cost(n_of_words, share_read=share_of_words(self.splits, candidate.words.target_len))
         # settings of search change no vector, and no speed of encoding
-        meta = replace(candidate, name=candidate.encoder).meta
+        meta = replace(candidate, name=candidate.encoder, search=SearchSettings()).meta
         cost = self.cache.cost(meta, self.splits, self._device, lambda: self._measured(candidate))
         cost = replace(cost, tokens=cost.tokens + n_of_words)
         # BM25 is added to weighted vectors and to the unchanged model's vectors
