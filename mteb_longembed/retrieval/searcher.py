@@ -60,9 +60,9 @@ class Searcher:
         #: The ids of documents without text. They are kept and never found.
         self.empty: list[str] = []
         #: What shows passages by vectors; None for BM25 alone and scorers of users.
-        self.vectors = scorer.shown if isinstance(scorer, ScorerWithVectors) else None
-        if self.vectors is not None:
-            self.vectors.finds_windows = passages
+        self.vector_scorer = scorer.shown if isinstance(scorer, ScorerWithVectors) else None
+        if self.vector_scorer is not None:
+            self.vector_scorer.finds_windows = passages
         self._lock = threading.RLock()
         #: The version of the saved index whose files are mapped.
         self._saved: Reader | None = None
@@ -91,7 +91,7 @@ class Searcher:
     @property
     def n_vectors(self) -> int:
         """The number of vectors of all documents; 0 for BM25 alone."""
-        return 0 if self.vectors is None else self.vectors.representation.vectors.n_vectors
+        return 0 if self.vector_scorer is None else self.vector_scorer.representation.vectors.n_vectors
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
@@ -194,8 +194,8 @@ class Searcher:
                 self.scorer.add(read)
             else:
                 self.scorer.fit(read)
-            if self.vectors is not None:
-                self.vectors.encoded.warn_of_cut_chunks(read.texts[len(self._documents) :])
+            if self.vector_scorer is not None:
+                self.vector_scorer.encoded.warn_of_cut_chunks(read.texts[len(self._documents) :])
             self._documents = read
             self._tables = tables
         self.empty += empty
