@@ -22,6 +22,7 @@ from mteb_longembed.encoders.model import (
     settings_of,
     with_head,
 )
+from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.encoders.tokens import document_prompt
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights
 from mteb_longembed.encoders.whole import JoinWindows
@@ -164,7 +165,8 @@ def document_bytes(model: LongModel) -> int:
     strategy = model.backbone.strategy
     step = model.head.vectors or (1 if model.kind == "late-interaction" else strategy.target_len)
     if step == "window":
-        n_vectors = len(strategy.windows(strategy.target_len, 1, 1))
-    else:
-        n_vectors = -(-strategy.target_len // step)
-    return 4 * (model.get_embedding_dimension() or 1) * n_vectors
+        # without special tokens; windows of other strategies are as long as the trained length
+        step = strategy.trained_len - 2
+        if isinstance(strategy, ParallelContextWindows):
+            step = strategy.size - strategy.overlap - 2
+    return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // max(step, 1))
