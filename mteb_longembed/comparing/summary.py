@@ -145,7 +145,7 @@ def summarise(
                 base=candidate.base,
                 is_base=candidate.is_base,
                 expand=candidate.expand,
-                chunker=getattr(candidate.chunker, "name", ""),
+                chunker=candidate.chunker.name if candidate.chunker else "",
                 name=candidate.name,
                 passes=candidate.passes,
                 trained_len=candidate.trained_len,
