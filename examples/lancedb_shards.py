@@ -23,7 +23,7 @@ from mteb_longembed.errors import LongEmbedError
 
 #: The table of whole documents.
 DOCUMENTS = pa.schema({"document": pa.string(), "text": pa.string()})
-#: Words of any length: by default those of 40 letters and more, such as hashes and keys, are never found.
+#: Words of any length: by default words of 40 letters and more, such as hashes and keys, are never found.
 WORDS = FTS(max_token_length=None)
 #: Documents that are added together.
 AT_ONCE = 1_000

@@ -48,13 +48,18 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def hear_interrupts() -> None:
+    """Let a command hear Ctrl-C, which a shell's background jobs ignore."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def run(folder: Path, *arguments: str, interrupt: bool = False) -> Run:
     """Run a command of this package with an empty cache, and perhaps interrupt it."""
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile("w+", encoding="utf-8") as out:
         environment = {**os.environ, "MTEB_LONGEMBED_CACHE": cache, "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "mteb_longembed", *arguments]
         pipes: dict[str, Any] = {"stdout": out, "stderr": subprocess.PIPE, "text": True}
-        process = subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+        process = subprocess.Popen(command, cwd=folder, env=environment, preexec_fn=hear_interrupts, **pipes)
         told = []
         first_table = 0.0
         assert process.stderr is not None

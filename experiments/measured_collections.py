@@ -2,7 +2,7 @@
 
     python -m experiments.measured_collections OUT --qmsum FOLDER --books books.jsonl.gz --proposals peps.jsonl.gz
 
-QMSum's files are those of the hub; `books` has a chapter a line, `proposals` a section with its title a line. Passkey,
+QMSum's files come from the hub; `books` has a chapter a line, `proposals` a section with its title a line. Passkey,
 Needle and its paraphrases are generated.
 """
 

@@ -29,7 +29,7 @@ def run(*command: object, cwd: Path | None = None) -> int:
 
 
 def main() -> int:
-    """Write results with the stock command and run the repository's tests on them; the status is that of the tests."""
+    """Write results with the stock command and return the status of the repository's tests on them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

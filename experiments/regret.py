@@ -6,9 +6,9 @@
 
 FOLDER is what `mteb-longembed compare MODEL ... --strategies pcw` wrote beside its page. Of its queries, about n are
 drawn 200 times, always all that share a document; `compare`'s recommendation on them is scored on all other queries,
-against the best candidate there, and its cost is set against that of the candidate with the highest score on the drawn
-ones. Costs are those of the run. `scores`
-keeps the scores of a run in `experiments/default_run.csv`: all-MiniLM-L6-v2 on all of QMSum.
+against the best candidate there, and its cost is compared with the cost of the candidate that scores highest on the
+sampled ones. Costs come from the run. `scores` keeps the scores of a run in `experiments/default_run.csv`:
+all-MiniLM-L6-v2 on all of QMSum.
 """
 
 import argparse
@@ -56,7 +56,7 @@ TOLERANCE = 1.0
 
 
 def drawn(labels: pd.Series, n: int, draw: np.random.Generator) -> np.ndarray:
-    """Which queries are drawn: those of whole documents, until there are so many."""
+    """Sample queries, always all of a document, until there are `n`."""
     order = draw.permutation(labels.unique())
     n_before = labels.value_counts().loc[order].cumsum().shift(fill_value=0)
     return labels.isin(n_before.index[n_before < n]).to_numpy()

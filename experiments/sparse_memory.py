@@ -1,7 +1,7 @@
 """Peak memory of a learned sparse model: stock at 512 tokens, and `pcw` at 32,768 tokens. Each runs in its own process.
 
-`python -m experiments.sparse_memory FOLDER`, with the folder of a SparseEncoder. The peak is that of the process less
-what it has before it encodes, in MB.
+`python -m experiments.sparse_memory FOLDER`, with the folder of a SparseEncoder. The peak is in MB, less the memory
+of the process before it encodes.
 """
 
 import resource

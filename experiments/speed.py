@@ -3,7 +3,7 @@
     python -m experiments.speed MODEL_FOLDER [--other CHECKOUT] [--rounds 5] [--threads 1]
 
 Each side is a process of its own, and all take turns on the same texts, so that other load on the machine slows all
-equally. Times are of a processor's time; a cell is the median of one side divided by that of ours, above 1 where ours
+equally. Times are of a processor's time; a cell is the median of one side divided by our median, above 1 where ours
 is faster. `load` is the time from a folder to a model.
 """
 

@@ -48,7 +48,7 @@ register = autoload.install
 register()
 
 
-if not TYPE_CHECKING:  # type checkers would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers would accept every name
 
     def __getattr__(name):
         if name in _LATER:

@@ -36,7 +36,7 @@ def bm25_settings(text: str) -> tuple[str | None, dict[str, str]]:
     """
     match = _BM25.fullmatch(text)
     if match is None:
-        raise InputError(f"a BM25 of ours is written bm25:window=200 or bm25@512, got {text!r}.")
+        raise InputError(f"our BM25 is written bm25:window=200 or bm25@512, got {text!r}.")
     settings = match["settings"] or ""
     model = _EXPAND.search(settings)
     if model is None:

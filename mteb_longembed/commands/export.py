@@ -8,7 +8,11 @@ from mteb_longembed.commands import JSON
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("model", metavar="MODEL", help="a name such as e5-base+pi@4096, or a folder of ours")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a name such as e5-base+pi@4096, or the folder of a saved extended model",
+    )
     parser.add_argument("folder", metavar="FOLDER", help="where to write it; must be empty or not exist")
     parser.add_argument("--trust-remote-code", action="store_true", help="run the base's own model code")
     parser.add_argument("--json", action="store_true", help=JSON)

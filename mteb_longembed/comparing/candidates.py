@@ -87,7 +87,7 @@ class Candidate:
         kind: what it is.
         trained_len: the base's trained length in tokens, None if it has none.
         target_len: how many tokens of a document it reads, None for all.
-        model: what the name asks of a model of ours; None for BM25, models of mteb's own and scorers of the user's.
+        model: the extended model that the name requests; None for BM25, mteb's own models and custom scorers.
         search: what it asks of the search over that model.
         words: what it asks of BM25; None for all others.
         is_named: whether the user wrote this name, and not only its base.

@@ -170,7 +170,7 @@ def count(
     """Count tokens and vectors of all documents, or of their chunks. What is tokenised here is not tokenised again.
 
     Args:
-        model: one of ours.
+        model: an extended model.
         splits: whose documents.
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
         split_text: a custom chunker.

@@ -16,6 +16,7 @@ from mteb_longembed.names import Settings
 from mteb_longembed.zoo import is_folder
 
 from .backbone import backbone_of
+from .kinds import KINDS, kind_of_loaded
 
 #: The tag of a model that `adapt` made.
 ADAPTED = "corpus-adapted"
@@ -74,6 +75,11 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
         )
     else:
         made_of += f", for inputs of up to {strategy.target_len} tokens."
+    kind = kind_of_loaded(model)
+    if kind == "late-interaction":
+        made_of += (
+            " That length decides how much of a document is read, not the `document_length` of the base."
+        )
     if any(isinstance(module, WordWeights) for module in model):
         made_of += " Tokens count by their rarity in one corpus."
     facts = {"made_of": made_of, "full_name": data.model_name, "lost": lost}
@@ -85,6 +91,7 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
         first.base_facts,
         name=name,
         run=run,
+        stock_class=KINDS[kind].__name__,
         is_adapted=ADAPTED in tags,
         **facts,
     )

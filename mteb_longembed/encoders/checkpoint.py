@@ -58,8 +58,8 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         return _as_saved(base, base.made, spec)
     if base.kind != "dense" and isinstance(spec.vectors, int):
         raise IncompatibleError(
-            f"only tokens of dense models are averaged, got vectors={spec.vectors} with {base.name}, a {base.kind} "
-            "model: use pcw with vectors=window, or leave it out."
+            f"vectors=N, which +late and +hybrid have too, averages the tokens of a dense model, got "
+            f"vectors={spec.vectors} with {base.name}, a {base.kind} model: use +windows or +windows:fusion=bm25."
         )
     if base.kind == "dense" and spec.vectors is not None and base.similarity not in (None, "cosine", "dot"):
         raise IncompatibleError(

@@ -226,7 +226,7 @@ def _lost_in(config: PretrainedConfig, strategy: Strategy) -> list[str]:
         )
     if positions is ROTARY and _rope_of(config).get("rope_type") == "longrope":
         lost.append(
-            "frequencies by each document's own length: transformers chooses those of a whole batch by its longest "
+            "frequencies by each document's own length: transformers chooses one set for a whole batch by its longest "
             "input."
         )
     return lost

@@ -172,7 +172,7 @@ def extend(
         source = full_base(str(base))
     elif isinstance(base[-1], GroupByDocument):
         raise InputError(
-            "a base has no vectors of our own, got a model with vectors: extend its base instead."
+            "a base must not have vectors= already, got a model with several vectors: extend its base instead."
         )
     settings: Settings = {
         "target_len": target_len,

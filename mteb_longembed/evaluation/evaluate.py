@@ -63,9 +63,8 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
 class _Ranking(NamedTuple):
     """What is kept of the scores of a query."""
 
-    first: dict[
-        str, float
-    ]  #: scores of the documents that a metric reads, the highest first, and ties of the last one
+    #: scores of the documents that a metric reads, the highest first, and ties of the last one
+    first: dict[str, float]
     rank: float = math.nan  #: of the best relevant document
     best_relevant: str = ""  #: its id
 

@@ -25,7 +25,7 @@ _NAMES = {name.lower(): name for name in _METRICS} | {
     "mrr": "RR",
     "hit_rate": "Success",
 }
-#: Scores of our own are equal if they differ by at most this share of the query's largest: the error of a product.
+#: Scores that we compute are equal if they differ by at most this share of the query's largest: the error of a product.
 #: Names of other programs are taken literally.
 TOLERANCE = 1e-6
 

@@ -90,7 +90,7 @@ def encoder_in(model: Any) -> Any:
 
 
 def loaded_search(model: LongModel, settings: SearchSettings) -> LoadedModel:
-    """Return what mteb runs for a model of ours: an encoder, or a search where the name requests one."""
+    """Return the object that mteb runs for an extended model: an encoder, or a search where the name requests one."""
     vectors = None
     if model.kind != "dense" and model.checkpoint is not None:
         vectors = model.checkpoint.vectors
@@ -148,7 +148,7 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
 
 
 def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
-    """Return the scorer of a BM25 of ours, with the model that expands queries.
+    """Return the scorer of our BM25, with the model that expands queries.
 
     Raises:
         IncompatibleError: if that model embeds nothing.
@@ -169,7 +169,7 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
-    """Return mteb's description of a BM25 of ours: an experiment on its baseline."""
+    """Return mteb's description of our BM25: an experiment on its baseline."""
     experiment = {**settings.given, "algorithm": VERSION}
     if settings.expand is not None:
         model = mteb.get_model_meta(settings.expand, fetch_from_hf=True)

@@ -39,9 +39,8 @@ class _Settings:
 class SearchSettings(_Settings):
     """Settings that change a search and no model."""
 
-    fusion: Literal["bm25"] | None = (
-        None  #: `bm25` adds the log-odds of BM25 by passage to the vectors' log-odds
-    )
+    #: `bm25` adds the log-odds of BM25 by passage to the vectors' log-odds
+    fusion: Literal["bm25"] | None = None
     #: weight of the lexical log-odds
     lexical_weight: Annotated[float, Field(gt=0)] | None = None
     #: divides the scores of vectors to make log-odds; None: the spread of scores in the corpus

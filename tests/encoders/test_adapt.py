@@ -93,6 +93,13 @@ def test_weights_are_those_of_plain_counting(plain: Path, tail: str, rule: str) 
     for token in range(len(table)):
         want = NO_WEIGHT if token in special or token == model.tokenizer.mask_token_id else weight(token)
         assert table[token] == pytest.approx(want, rel=1e-6)
+    # other readers find weights by the token's text
+    vocabulary = model.tokenizer.get_vocab()
+    assert [model[1].vocab[token] for token in vocabulary.values()] == list(vocabulary)
+
+
+def test_special_tokens_have_almost_no_weight_and_some_in_half_precision() -> None:
+    assert NO_WEIGHT == 1e-7 and float(torch.tensor(NO_WEIGHT).half()) > 0
 
 
 #: Whole documents, windows of the trained length and shorter ones.

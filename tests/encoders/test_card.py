@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.export import export
@@ -80,6 +80,25 @@ def test_the_card_of_an_exported_checkpoint_loads_it_with_stock_code(online, tmp
     data = card.data
     assert data.base_model == "org/bert"
     assert "import mteb_longembed" not in card.text and "mteb-longembed" not in data.tags
+
+
+@pytest.mark.parametrize(
+    ("make", "stock_class"), [(tiny.late, MultiVectorEncoder), (tiny.sparse, SparseEncoder)]
+)
+def test_cards_of_late_interaction_and_sparse_models_load_them_by_their_class(
+    make, stock_class, tmp_path, monkeypatch
+) -> None:
+    base = make("modernbert", tmp_path / "base")
+    base.model_card_data.model_name = "tiny/base"
+    model = longembed.extend(base, "pi", 128, 16, logn=False)
+    monkeypatch.chdir(tmp_path)
+    model.save_pretrained("saved")
+    export(model, Path("plain"))
+    for folder, wanted in (("saved", type(model)), ("plain", stock_class)):
+        card = card_in(tmp_path / folder)
+        [left] = run_python(card)
+        assert type(left["model"]) is wanted
+        assert ("`document_length` of the base" in card.text) == (stock_class is MultiVectorEncoder)
 
 
 CARD = "---\nlicense: mit\nlanguage:\n- de\n- en\nbase_model: me/first\n---\n# A base\n"

@@ -72,7 +72,10 @@ def test_judged_documents_stay_then_hard_ones_then_drawn_ones(tmp_path) -> None:
     drawn = [kept(root, 6, seed) for seed in range(4)]
     assert all(len(names) == 6 and {"d0", "d1", "d2", "d3"} < set(names) for names in drawn)
     assert len(set(map(tuple, drawn))) > 1 and kept(root, 6) == drawn[0]
-    assert kept(root, 2) == ["d0", "d1"] and len(kept(root, 40)) == 40
+    (split,) = splits_of(beir_task(root))
+    assert sampled(split, 6)[0].corpus["id"][:] == drawn[0]  # the seed is 0
+    assert sampled(split, 40) == sampled(split, 41) == (split, [])
+    assert kept(root, 2) == ["d0", "d1"]
     with pytest.raises(InputError, match=r"^--sample must be at least 2 documents, the judged .* got 1\.$"):
         kept(root, 1)
 

@@ -81,7 +81,7 @@ class Strategy:
     @classmethod
     def declared(cls) -> Settings:
         """Return the strategy's own parameters, without the two lengths, and their types."""
-        kinds = hints(cls)  # type: ignore[arg-type]  # mypy takes the hash of instances for that of their class
+        kinds = hints(cls)  # type: ignore[arg-type]  # mypy confuses the hash of an instance with the hash of its class
         return dict(list(kinds.items())[2:])
 
     @cached_property
