@@ -1,4 +1,4 @@
-"""The candidates of a comparison: which names are tried for a base, what each of them is, and its short name."""
+"""The candidates of a comparison: which names are tried for a base, and what each of them is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mteb_longembed.encoders.spec import DType, ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
-from mteb_longembed.names import Settings, is_extended_name, with_preset
+from mteb_longembed.names import Settings, is_extended_name
 from mteb_longembed.presets import PRESETS
 from mteb_longembed.retrieval.chunks import Chunker, CutChunks, NamedChunker, read_chunker
 from mteb_longembed.retrieval.experiments import model_meta
@@ -367,37 +367,3 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
         if candidate.is_base or (candidate.is_named and candidate.base not in bases):
             found += [chunked(candidate, chunker) for chunker in named_chunkers]
     return found
-
-
-# ---- short names
-
-
-def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
-    """Return the table labels of candidates by id: what follows the base, such as `+gp@1024`; `base` for itself.
-
-    With several bases the last part of each stands before it. Where that tells two of them not apart, all have ids.
-    """
-    n_models = len({one.base or one.expand for one in candidates} - {""})
-    labels = {}
-    for one in candidates:
-        end = ""
-        if n_models > 1:
-            end = last_part(one.base)
-        label = end + with_preset(one.name).removeprefix(one.base)
-        if one.chunker is not None:
-            label = f"{end}+{one.chunker.name}"
-            if one.kind == "fusion":
-                label += ":fusion=bm25"
-        elif one.is_base:
-            label = end or "base"
-        elif one.expand:
-            label = label.replace(one.expand, last_part(one.expand))
-        labels[one.id] = label
-    if len(set(labels.values())) < len(labels):
-        return dict(zip(labels, labels, strict=True))
-    return labels
-
-
-def last_part(model: str) -> str:
-    """Return the last part of a path or hub id."""
-    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]

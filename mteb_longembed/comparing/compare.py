@@ -35,12 +35,12 @@ from .candidates import (
     has_checkpoint,
     is_name,
     of_scorer,
-    short_names,
     with_chunkers,
 )
 from .comparison import Comparison, comparison_of, rows_of
 from .costs import Lengths, document_lengths
 from .failures import shown_passages
+from .labels import short_names
 from .live import LiveTable
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
