@@ -146,6 +146,11 @@ import sys, mteb_longembed as longembed
 folder, mode = sys.argv[1:]
 print("ready", flush=True)
 for i in range(1000):
+    if mode == "build":
+        made = longembed.search("bm25:window=6")
+        made.add([f"n{j}" for j in range(20)], [f"lamp number{j} " * 50 for j in range(20)])
+        made.save(f"{folder}-{i}")
+        continue
     opened = longembed.open_index(folder)
     if mode == "add":
         opened.add([f"n{i}"], [f"lamp number{i} " * 50])
@@ -158,7 +163,7 @@ for i in range(1000):
 
 
 def killed_after(folder: Path, mode: str, seconds: float) -> None:
-    """Kill a process that changes an index again and again."""
+    """Kill a process that changes an index, or builds new ones, again and again."""
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, str(folder), mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -187,6 +192,21 @@ def check_killed(tmp_path: Path, n: int) -> None:
         added = [key for key in texts if key.startswith("n") or key == "d1"]
         if added:
             opened.remove(added)
+        killed_after(tmp_path / f"built-{turn}", "build", rng.uniform(0.0, 0.4))
+        check_built(tmp_path, f"built-{turn}-*")
+
+
+def check_built(root: Path, pattern: str) -> None:
+    """Each folder has a whole index or none, and one without can be built again."""
+    texts = {f"n{j}": f"lamp number{j} " * 50 for j in range(20)}
+    fresh = searcher("bm25:window=6", texts)
+    folders = sorted(root.glob(pattern), key=lambda path: int(path.name.rpartition("-")[2]))
+    assert all(map(storage.holds_index, folders[:-1]))
+    for path in folders:
+        if not storage.holds_index(path):
+            searcher("bm25:window=6", texts).save(path)
+        opened = longembed.open_index(path)
+        assert (opened.scorer.scores(QUERIES) == fresh.scorer.scores(QUERIES)).all()
 
 
 def test_a_process_that_is_killed_leaves_the_old_or_the_new_version(tmp_path: Path) -> None:
