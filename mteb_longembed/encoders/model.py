@@ -189,7 +189,7 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
         return torch.cat(parts)
 
 
-#: Our models: with one vector a document, or several.
+#: Our models: with one vector per document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder | LongSparseEncoder
 
 
