@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from itertools import zip_longest
-from typing import Any
 
 from mteb_longembed.errors import InputError
 
@@ -44,9 +43,7 @@ def read_pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, 
     Raises:
         InputError: if one of them is no text, or if there are more of one than of the other.
     """
-    missing: Any = None  # neither an id nor a text may be None
-    given = read_given("ids", ids, keys=True), read_given("documents", texts)
-    for key, text in zip_longest(*given, fillvalue=missing):
-        if key is missing or text is missing:
+    for key, text in zip_longest(read_given("ids", ids, keys=True), read_given("documents", texts)):
+        if key is None or text is None:  # neither an id nor a text may be None
             raise InputError("every document needs an id, got more of one than of the other: give as many.")
         yield key, text

@@ -4,9 +4,9 @@ import argparse
 import contextlib
 import json
 from pathlib import Path
-from typing import Any
 
 from mteb_longembed.commands import JSON
+from mteb_longembed.files import CACHE_VARIABLE, Json, cache_folder
 from mteb_longembed.retrieval.kept_index import INDEXES
 from mteb_longembed.retrieval.storage import MANIFEST, holds_index
 
@@ -20,8 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Print, or remove, what is kept."""
     from tabulate import tabulate  # type: ignore[import-untyped]
-
-    from mteb_longembed.files import CACHE_VARIABLE, cache_folder
 
     root = cache_folder()
     if root is None:
@@ -44,9 +42,9 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(root: Path) -> list[dict[str, Any]]:
+def _rows(root: Path) -> list[Json]:
     """Return what is kept, with its size in bytes."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Json] = []
     embeddings = sum(path.stat().st_size for path in root.glob("embeddings-*.sqlite*"))
     if embeddings:
         rows.append({"what": "embeddings", "bytes": embeddings})

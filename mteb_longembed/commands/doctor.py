@@ -1,5 +1,7 @@
 """Show versions, the hub, devices and caches. The exit status is 1 if there is a problem, otherwise 0."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -9,11 +11,13 @@ import sys
 import timeit
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import JSON
+from mteb_longembed.files import Json
 
-Section = dict[str, Any]
+if TYPE_CHECKING:
+    import torch
 
 _PACKAGES = (
     "mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch", "huggingface-hub", "datasets",
@@ -58,7 +62,7 @@ def main(args: argparse.Namespace) -> int:
     return int(bool(found))
 
 
-def versions() -> Section:
+def versions() -> Json:
     """Return the versions of Python and of the packages that change results, and whether mteb finds this package."""
     # from another folder, so that a checkout in the working folder does not look like an installed package
     elsewhere = Path(sys.executable).parent
@@ -69,7 +73,7 @@ def versions() -> Section:
     return {"python": platform.python_version(), **packages, "mteb finds this package": finds}
 
 
-def hub() -> Section:
+def hub() -> Json:
     """Return where the hub is, and whether it answers."""
     from huggingface_hub import constants
 
@@ -82,11 +86,11 @@ def hub() -> Section:
     }
 
 
-def devices() -> Section:
+def devices() -> Json:
     """Return the devices of this machine."""
     import torch
 
-    section: Section = {"cpu": f"{torch.get_num_threads()} threads"}
+    section: Json = {"cpu": f"{torch.get_num_threads()} threads"}
     for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
         gain = _gain(dtype)
         advice = f"dtype={name} does not pay here"
@@ -103,7 +107,7 @@ def devices() -> Section:
     return section
 
 
-def _gain(dtype: Any) -> float:
+def _gain(dtype: torch.dtype) -> float:
     """Measure how much faster than fp32 the CPU multiplies matrices of a type: the best of a few products of each."""
     import torch
 
@@ -114,7 +118,7 @@ def _gain(dtype: Any) -> float:
     return seconds[torch.float32] / seconds[dtype]
 
 
-def caches() -> Section:
+def caches() -> Json:
     """Return the folders of models, results and embeddings."""
     from huggingface_hub import constants
 

@@ -141,8 +141,7 @@ def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) 
     """Print the hits of each question, with the sentences that answer it: a model chooses them, or shared terms."""
     from mteb_longembed.retrieval.passages import excerpt
 
-    parts = getattr(searcher.scorer, "vectors", [searcher.scorer])
-    scores = getattr(parts[-1], "text_scores", None) if searcher.shows_passages else None
+    scores = getattr(searcher.vector_scorer, "text_scores", None) if searcher.shows_passages else None
 
     for query, hits in hits_of.items():
         if len(hits_of) > 1:

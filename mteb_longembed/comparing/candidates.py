@@ -1,4 +1,4 @@
-"""The candidates of a comparison: which names are tried for a base, what each of them is, and its short name."""
+"""The candidates of a comparison: which names are tried for a base, and what each of them is."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import mteb
 from mteb.models import ModelMeta
+from mteb.models.model_implementations import MODEL_REGISTRY
 
+from mteb_longembed.base_names import full_base
 from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.positions import ABSOLUTE, positions_of
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.spec import DType, ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
-from mteb_longembed.names import is_extended_name, with_preset
+from mteb_longembed.names import Settings, is_extended_name
 from mteb_longembed.presets import PRESETS
-from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
+from mteb_longembed.retrieval.chunks import Chunker, CutChunks, NamedChunker, read_chunker
+from mteb_longembed.retrieval.experiments import model_meta
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
 from mteb_longembed.retrieval.naming import read_name, typed_name
 from mteb_longembed.retrieval.scorer import Scorer, full_name
@@ -125,6 +128,8 @@ class Candidate:
             return chunked_meta(self.name, self.chunker)
         if self.words is not None:
             return meta_of_bm25(self.words)
+        if self.model is not None:
+            return model_meta(open_checkpoint(self.model), MODEL_REGISTRY.get, self.search)
         return mteb.get_model_meta(self.name, fetch_from_hf=True)
 
     @property
@@ -137,7 +142,16 @@ class Candidate:
     @property
     def expand(self) -> str:
         """The model of BM25's query expansion; empty without expansion."""
-        return getattr(self.words, "expand", None) or ""
+        if self.words is None:
+            return ""
+        return self.words.expand or ""
+
+    @property
+    def cut(self) -> CutChunks | None:
+        """The function of the custom chunker; None without one."""
+        if self.chunker is None:
+            return None
+        return self.chunker.cut
 
     @property
     def reads_words(self) -> bool:
@@ -165,17 +179,17 @@ class Candidate:
             return self.model_of_pass
         return f"{self.model_of_pass} {self.chunker.name} {self.chunker.version}"
 
-    def with_search(self, **settings: object) -> Candidate:
+    def with_search(self, settings: Settings) -> Candidate:
         """Return the candidate with further search settings; `InputError` if they do not fit."""
-        search = replace(self.search, **cast("dict[str, Any]", settings))
+        search = replace(self.search, **settings)
         made = _of_model(cast("ModelSpec", self.model), search, self.base)
         if self.chunker is None:
             return made
         return chunked(made, self.chunker)
 
-    def in_type(self, dtype: str) -> Candidate:
+    def in_type(self, dtype: DType) -> Candidate:
         """Return the candidate with a compute type. The base stays the base."""
-        model = replace(cast("ModelSpec", self.model), dtype=cast("Any", dtype))
+        model = replace(cast("ModelSpec", self.model), dtype=dtype)
         return replace(_of_model(model, self.search, self.base), kind=self.kind)
 
 
@@ -250,8 +264,9 @@ def candidates_of(
     keys = strategies or (["pcw"] if quick else ["pcw", *POSITIONS])
     if "all" in keys:
         keys = list(STRATEGIES)
-    checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
-    found = [named(f"{base}+none")]
+    plain = ModelSpec(full_base(base))
+    checkpoint = open_checkpoint(plain)
+    found = [_of_model(plain, SearchSettings(), plain.base)]
     refused = []
     for key in keys:
         ModelSpec(base, key)  # refuses unknown strategies
@@ -317,7 +332,7 @@ def has_checkpoint(base: str) -> bool:
 
 def embeds_terms(base: str) -> bool:
     """Return whether a base can expand queries, as dense ones do."""
-    return open_checkpoint(ModelSpec.parse(f"{base}+none")).base.kind == "dense"
+    return open_checkpoint(ModelSpec(full_base(base))).base.kind == "dense"
 
 
 def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = False) -> list[Candidate]:
@@ -352,37 +367,3 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
         if candidate.is_base or (candidate.is_named and candidate.base not in bases):
             found += [chunked(candidate, chunker) for chunker in named_chunkers]
     return found
-
-
-# ---- short names
-
-
-def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
-    """Return the table labels of candidates by id: what follows the base, such as `+gp@1024`; `base` for itself.
-
-    With several bases the last part of each stands before it. Where that tells two of them not apart, all have ids.
-    """
-    n_models = len({one.base or one.expand for one in candidates} - {""})
-    labels = {}
-    for one in candidates:
-        end = ""
-        if n_models > 1:
-            end = last_part(one.base)
-        label = end + with_preset(one.name).removeprefix(one.base)
-        if one.chunker is not None:
-            label = f"{end}+{one.chunker.name}"
-            if one.kind == "fusion":
-                label += ":fusion=bm25"
-        elif one.is_base:
-            label = end or "base"
-        elif one.expand:
-            label = label.replace(one.expand, last_part(one.expand))
-        labels[one.id] = label
-    if len(set(labels.values())) < len(labels):
-        return dict(zip(labels, labels, strict=True))
-    return labels
-
-
-def last_part(model: str) -> str:
-    """Return the last part of a path or hub id."""
-    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from mteb_longembed.base_names import full_base
 from mteb_longembed.data.sources import Data
@@ -22,6 +22,7 @@ from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import is_terminal, make_folder, printable
 from mteb_longembed.hub import silence
+from mteb_longembed.names import Settings
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
 
@@ -34,12 +35,12 @@ from .candidates import (
     has_checkpoint,
     is_name,
     of_scorer,
-    short_names,
     with_chunkers,
 )
 from .comparison import Comparison, comparison_of, rows_of
 from .costs import Lengths, document_lengths
 from .failures import shown_passages
+from .labels import short_names
 from .live import LiveTable
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
@@ -55,7 +56,7 @@ def say_on_stderr(sentence: str) -> None:
 
 @silence("mteb_longembed.encoders.batching")  # the table says how much each candidate reads
 def compare(
-    models: str | Sequence[str | Candidate | Scorer] = (),
+    models: str | Scorer | Sequence[str | Candidate | Scorer] = (),
     data: Data | str | Path | None = None,
     *,
     chunkers: Mapping[str, Chunker] | None = None,
@@ -90,7 +91,9 @@ def compare(
     make_folder("--output-folder", folder)
     notes: list[Note] = []
     splits = _prepared(data, chosen, notes)
-    models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in _listed(models)]
+    if isinstance(models, (str, Scorer)):
+        models = [models]
+    models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in models or ()]
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
     # the tokens of the first base stand for the tokens of all others
@@ -141,7 +144,7 @@ def compare(
 
 
 def _of_models(
-    models: Sequence[Any],
+    models: Sequence[str | Candidate | Scorer],
     options: Options,
     lengths_of: Mapping[str, Lengths],
     lengths: Lengths,
@@ -169,7 +172,7 @@ def _of_models(
     return candidates
 
 
-def _read(data: Data | str | Path | None, keywords: Mapping[str, Any]) -> tuple[Options, Data]:
+def _read(data: Data | str | Path | None, keywords: Settings) -> tuple[Options, Data]:
     """Return the options and the data, which may be given as the fields of `Data` among the keywords."""
     known = {one.name for one in fields(Options)}
     # a folder of data is `data`
@@ -186,9 +189,9 @@ def _read(data: Data | str | Path | None, keywords: Mapping[str, Any]) -> tuple[
     return options, data
 
 
-def _listed(given: Any) -> list[Any]:
-    """Return one text or scorer, or several values, as a list."""
-    if isinstance(given, (str, Scorer)):
+def _listed(given: str | Sequence[str] | None) -> list[str]:
+    """Return one text or several as a list."""
+    if isinstance(given, str):
         return [given]
     return list(given or ())
 
@@ -208,9 +211,9 @@ def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
     return splits
 
 
-def _tokenizer_of(base: str) -> Any:
+def _tokenizer_of(base: str) -> PreTrainedTokenizerBase:
     """Return the tokenizer of a base; no weights are read. `InputError` if the model is extended already."""
-    checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
+    checkpoint = open_checkpoint(ModelSpec(base))
     files = checkpoint.base.files
     if checkpoint.base.made is not None:
         raise InputError(f"{base} is extended already, so nothing is left to compare: give the base instead.")
@@ -232,8 +235,12 @@ def _run_all(
     done: list[Done] = []
     begun: set[str] = set()
     # the remaining time follows the speed of the whole run, because recent speed differs between strategies
-    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0}
-    options["disable"] = not show or sys.stderr is None
+    options = {
+        "unit": " tokens",
+        "unit_scale": True,
+        "smoothing": 0,
+        "disable": not show or sys.stderr is None,
+    }
     # a file of output gets a line now and then
     if not is_terminal(sys.stderr):
         options["mininterval"] = 30.0

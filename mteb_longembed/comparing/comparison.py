@@ -16,7 +16,7 @@ from mteb_longembed.data.task import OwnData, is_known_task
 from mteb_longembed.evaluation.resampling import N_RESAMPLES, SEED
 from mteb_longembed.evaluation.split import Split
 
-from .candidates import last_part
+from .labels import last_part
 from .run import Done, Runner
 from .summary import Row, by_split, frame_of, resamples_of, summarise
 from .verdict import Advice, Note, Setting, advise, cautions

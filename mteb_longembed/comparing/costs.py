@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
 
 import numpy as np
 from torch import nn
@@ -136,7 +135,7 @@ def operations(model: LongModel, lengths: np.ndarray) -> float:
     configuration, and do not depend on the machine. Embedding tables and what follows the backbone are left out, and
     sliding layers count as full ones.
     """
-    backbone: Any = model.backbone.model
+    backbone = model.backbone.model
     tables = {id(part.weight) for part in backbone.modules() if isinstance(part, nn.Embedding)}
     n_weights = sum(weight.numel() for weight in backbone.parameters() if id(weight) not in tables)
     config = backbone.config
@@ -184,7 +183,7 @@ def count(
     n_prompt = len(cutter.contents([prompt], sys.maxsize)[0])
     # every text gets these tokens too
     n_added = n_prompt + len(cutter.prefix_ids) + len(cutter.suffix_ids)
-    unknown = getattr(tokenizer, "unk_token_id", None)
+    unknown = model.backbone.words.unk_token_id
     if unknown is None:
         unknown = -1
     lengths: list[int] = []

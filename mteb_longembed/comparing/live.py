@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.files import is_terminal, printable
 
 from .summary import Row
+
+if TYPE_CHECKING:
+    from tqdm import tqdm  # type: ignore[import-untyped]
 
 
 class LiveTable:
@@ -21,7 +24,7 @@ class LiveTable:
         show: whether anything is printed.
     """
 
-    def __init__(self, bar: Any, *, show: bool) -> None:
+    def __init__(self, bar: tqdm, *, show: bool) -> None:
         self._bar = bar
         #: Whether rows are printed.
         self.is_shown = show and sys.stderr is not None

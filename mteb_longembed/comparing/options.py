@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.spec import DType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,5 +36,5 @@ class Options:
     quick: bool = False
     bm25: bool = True
     device: str | None = None
-    dtype: str | None = None
+    dtype: DType | None = None
     output_folder: str | Path = "results"

@@ -7,22 +7,31 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.data.table import is_table, read_table
+from mteb_longembed.data.table import Source, is_table, read_table
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
 
 #: Query id -> document id -> score.
 Rankings = Mapping[str, Mapping[str, float]]
+
+
+class RanxRun(Protocol):
+    """A run of ranx."""
+
+    def to_dict(self) -> Rankings:
+        """Return query id -> document id -> score."""
+
+
 #: A TREC run file, query id -> document id -> score, ranx' `Run`, or a table or rows, see `data.table.Source`, with
 #: query, document, score and perhaps rank.
-RunSource: TypeAlias = "str | Path | Rankings | pd.DataFrame | Any"
+RunSource: TypeAlias = "Source | RanxRun"
 #: Names of the columns of a table; the first that it has counts. PyTerrier's `query` is a text, and `docid` a number.
 _COLUMNS = {
     "query": ("query_id", "q_id", "qid", "query-id", "query"),
@@ -106,7 +115,7 @@ class Ranked:
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
-def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
+def read_run(name: str, source: RunSource) -> dict[str, dict[str, float]]:
     """Read the rankings of a run, by ids of queries and documents.
 
     Raises:
@@ -155,7 +164,7 @@ def _of_table(table: pd.DataFrame, where: str) -> pd.DataFrame:
     return rows
 
 
-def _of_dict(source: Mapping[str, Any], where: str) -> Iterator[dict[str, object]]:
+def _of_dict(source: Mapping[str, object], where: str) -> Iterator[dict[str, object]]:
     for query, ranking in source.items():
         if not isinstance(ranking, Mapping):
             kind = type(ranking).__name__

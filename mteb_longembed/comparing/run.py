@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import Any, cast
+from typing import Any
 
 import mteb
 import pandas as pd
@@ -17,13 +17,15 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.devices import tokens_at_once
-from mteb_longembed.encoders.model import LongModel, LongModelMixin
+from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.speed import measure
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
+from mteb_longembed.retrieval.encoder import model_in
 from mteb_longembed.retrieval.encoding import Pass
+from mteb_longembed.retrieval.hybrid import Hybrid
 from mteb_longembed.retrieval.make import encoder_in, make_bm25, scorer_of, searching
 from mteb_longembed.retrieval.representation import Representation, repooled
 from mteb_longembed.retrieval.scorer import Scorer
@@ -99,8 +101,7 @@ class Runner:
         if candidate.words is not None:
             return make_bm25(candidate.words, self.device)
         if candidate.model is not None:
-            vectors = cast("Any", candidate.model.vectors)
-            return searching(self._pass(candidate, split), vectors, candidate.search)
+            return searching(self._pass(candidate, split), candidate.model.vectors, candidate.search)
         if not hasattr(self._model(candidate), "encode"):
             return scorer_of(self._model(candidate))
         return searching(self._pass(candidate, split), None, SearchSettings())
@@ -109,8 +110,7 @@ class Runner:
         """Return the pass of a candidate on a split, which encodes for all candidates that have not run."""
         place = candidate.passes, split.label
         if place not in self._passes:
-            cut = getattr(candidate.chunker, "cut", None)
-            self._passes[place] = Pass(lambda: self._model(candidate), cut)
+            self._passes[place] = Pass(lambda: self._model(candidate), candidate.cut)
             for other in self.candidates:
                 if other.passes == candidate.passes and self.cache.find(other.meta, split) is None:
                     # what is wrong with it is said when it runs
@@ -159,9 +159,9 @@ class Runner:
             return lexical.passages(queries, indices)
         if candidate.model is None or (candidate.passes, split.label) not in self._passes:
             return None
-        scorer: Any = self._scorer(candidate, split)
-        # what a hybrid shows is its vectors' choice
-        scorer = getattr(scorer, "vectors", [scorer])[-1]
+        scorer = self._scorer(candidate, split)
+        if isinstance(scorer, Hybrid):
+            scorer = scorer.shown
         if not isinstance(scorer, VectorScorer) or scorer.encoded.is_late or not scorer.has_several_vectors:
             texts = split.documents.texts
             return [[(0, len(texts[index])) for index in of_query] for of_query in indices]
@@ -191,7 +191,7 @@ class Runner:
         if candidate.words is not None:
             return Cost(n_of_words, share_read=share_of_words(self.splits, candidate.words.target_len))
         # settings of search change no vector, and no speed of encoding
-        meta = replace(candidate, name=candidate.encoder).meta
+        meta = replace(candidate, name=candidate.encoder, search=SearchSettings()).meta
         cost = self.cache.cost(meta, self.splits, self._device, lambda: self._measured(candidate))
         cost = replace(cost, tokens=cost.tokens + n_of_words)
         # BM25 is added to weighted vectors and to the unchanged model's vectors
@@ -201,23 +201,21 @@ class Runner:
 
     def _measured(self, candidate: Candidate) -> Cost:
         """Count the cost of a model on the documents, or on their chunks."""
-        cut = getattr(candidate.chunker, "cut", None)
-        plain = getattr(self._model(candidate), "model", None)
-        if not isinstance(plain, LongModelMixin):
+        plain = model_in(self._model(candidate))
+        if not isinstance(plain, LongModel):
             return count_words_of(self.splits, candidate.target_len)
-        pooled = Representation(None, cast("Any", getattr(candidate.model, "vectors", None)))
-        model = repooled(cast("LongModel", plain), pooled)
-        cost = count(model, self.splits, candidate.target_len, cut)
+        pooled = Representation(None, None if candidate.model is None else candidate.model.vectors)
+        cost = count(repooled(plain, pooled), self.splits, candidate.target_len, candidate.cut)
         if candidate.passes not in self._speeds:
             # a few batches of a device
             n_tokens = 3 * tokens_at_once(torch.device(self._device))
             texts = sampled_texts(self.splits, CHARS_PER_TOKEN * n_tokens)
-            if cut is not None:
-                texts = chunk_texts(texts, cut)
+            if candidate.cut is not None:
+                texts = chunk_texts(texts, candidate.cut)
             if not texts:
                 return cost
             with shared_bar(tqdm(disable=True)):  # these tokens do not count towards the run's
-                rounds = [measure(cast("LongModel", plain), texts) for _ in range(_ROUNDS)]
+                rounds = [measure(plain, texts) for _ in range(_ROUNDS)]
             speeds = [speed for speed, _ in rounds]
             spread = (max(speeds) - min(speeds)) / max(speeds)
             self._speeds[candidate.passes] = median(speeds), spread, rounds[0][1]

@@ -85,7 +85,7 @@ def further(
             ]
     for candidate, settings in wanted:
         try:
-            found.append(candidate.with_search(**settings))
+            found.append(candidate.with_search(settings))
         except InputError as error:
             leave_out(f"{candidate.id} with {', '.join(settings)} is left out: {error}")
     known = {one.candidate for one in done}

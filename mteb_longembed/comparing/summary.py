@@ -11,8 +11,9 @@ import pandas as pd
 
 from mteb_longembed.evaluation.resampling import LEAST_CLUSTERS, Interval, Resamples, resample
 
-from .candidates import Candidate, Kind, short_names
+from .candidates import Candidate, Kind
 from .costs import Cost
+from .labels import short_names
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
 #: says that it is a mean over orders of documents with equal scores; `clusters` has the labels of the clusters that the
@@ -145,7 +146,7 @@ def summarise(
                 base=candidate.base,
                 is_base=candidate.is_base,
                 expand=candidate.expand,
-                chunker=getattr(candidate.chunker, "name", ""),
+                chunker=candidate.chunker.name if candidate.chunker else "",
                 name=candidate.name,
                 passes=candidate.passes,
                 trained_len=candidate.trained_len,

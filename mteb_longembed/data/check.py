@@ -19,8 +19,6 @@ _QUERY = ("_id", "id", "qid", "query_id", "q_id")
 _JUDGED_QUERY = ("query-id", "query_id", "qid", "q_id")
 _JUDGED_DOCUMENT = ("corpus-id", "corpus_id", "doc_id", "docid")
 _SCORE = ("score", "relevance", "rel", "label")
-#: Where each judgement stands, and its query, document and score.
-Rows = list[tuple[str, dict[str, Any]]]
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
 MOST = 10_000
 
@@ -118,26 +116,34 @@ def read_judgements(
     return judged_scores(read_judgement_rows(source, name), queries, documents)
 
 
+class Judgement(NamedTuple):
+    """A judgement, and where it stands."""
+
+    where: str
+    query: str
+    document: str
+    score: int
+
+
 def judged_scores(
-    rows: Rows, queries: Mapping[str, str], documents: Mapping[str, object]
+    rows: Iterable[Judgement], queries: Mapping[str, str], documents: Mapping[str, object]
 ) -> dict[str, dict[str, int]]:
     """Return query id -> document id -> score from rows of judgements. Errors as for `read_judgements`."""
     judged: dict[str, dict[str, int]] = {}
-    for where, row in rows:
-        for what, known in (("query", queries), ("document", documents)):
-            if row[what] not in known:
-                raise DataError(f"{where}: expected the id of a {what}, got {row[what]!a}.")
-        scores = judged.setdefault(row["query"], {})
-        if scores.setdefault(row["document"], row["score"]) != row["score"]:
+    for where, query, document, score in rows:
+        for what, key, known in (("query", query, queries), ("document", document, documents)):
+            if key not in known:
+                raise DataError(f"{where}: expected the id of a {what}, got {key!a}.")
+        scores = judged.setdefault(query, {})
+        if scores.setdefault(document, score) != score:
             raise DataError(
-                f"{where}: expected one score for a query and a document, got two for {row['query']!r} and "
-                f"{row['document']!r}."
+                f"{where}: expected one score for a query and a document, got two for {query!r} and {document!r}."
             )
     return judged
 
 
-def read_judgement_rows(source: Source, name: str = "") -> Rows:
-    """Return where each judgement stands, and its query, document and score."""
+def read_judgement_rows(source: Source, name: str = "") -> list[Judgement]:
+    """Return the judgements of a source. Arguments and errors as for `read_judgements`, but ids need not be known."""
     name = name or name_of(source, "qrels")
     is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
     if isinstance(source, Mapping):
@@ -149,14 +155,13 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
         columns["score"] = _SCORE
     rows = []
     for where, row in _values(given, columns, ()):
-        row["query"] = _id(row["query"], "query id", where)
-        row["document"] = _id(row["document"], "document id", where)
-        row["score"] = _score(row.get("score", 1), where)
-        rows.append((where, row))
+        query = _id(row["query"], "query id", where)
+        document = _id(row["document"], "document id", where)
+        rows.append(Judgement(where, query, document, _score(row.get("score", 1), where)))
     return rows
 
 
-def _judgements_of(source: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+def _judgements_of(source: Mapping[str, object], name: str) -> Iterator[dict[str, object]]:
     """Yield the rows of a dict of dicts."""
     for query, scores in source.items():
         if not isinstance(scores, Mapping):
@@ -180,7 +185,7 @@ def name_of(source: Source, kind: str) -> str:
 
 def _values(
     rows: Iterable[Row], columns: Mapping[str, Sequence[str]], optional: Sequence[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield where each row stands, and its values; None where one is missing.
 
     Args:

@@ -4,7 +4,7 @@ import mmap
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, overload
+from typing import overload
 
 import pyarrow
 
@@ -49,7 +49,7 @@ class Texts(Sequence[str]):
     """The texts of a table; each is read when it is requested."""
 
     def __init__(self, table: pyarrow.Table) -> None:
-        self._column: Any = table["text"]
+        self._column = table["text"]
 
     def __len__(self) -> int:
         return len(self._column)

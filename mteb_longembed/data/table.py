@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol, TypeAlias
+from typing import IO, NamedTuple, Protocol, TypeAlias
 
 import pandas as pd
 import pyarrow.dataset
@@ -28,14 +28,14 @@ class ArrowTable(Protocol):
 class Table(Protocol):
     """A table of another library that pandas can hold."""
 
-    def to_pandas(self) -> Any: ...
+    def to_pandas(self) -> pd.DataFrame: ...
 
 
 #: A file, a folder of texts or of Parquet files, a table, an iterable of rows or tables, or a dict: id -> text,
 #: id -> {"title": ..., "text": ...} as BEIR has it, or query id -> document id -> score.
 Source: TypeAlias = (
-    "str | Path | pd.DataFrame | ArrowTable | Table | Iterable[Mapping[str, Any] | ArrowTable]"
-    " | Mapping[str, Any]"
+    "str | Path | pd.DataFrame | ArrowTable | Table | Iterable[Mapping[str, object] | ArrowTable]"
+    " | Mapping[str, object]"
 )
 
 #: The formats that have names for their columns. Each text format may be compressed by gzip.
@@ -45,8 +45,14 @@ TEXTS = (".txt", ".md")
 #: TREC's judgements have no names for columns, and these endings.
 TREC = (".trec", ".qrels", ".txt", "")
 QRELS = ("query-id", "iteration", "corpus-id", "score")
+
+
+class _TSV(csv.excel_tab):
+    quoting = csv.QUOTE_NONE
+
+
 #: CSV as in RFC 4180, and TSV, which has no quotes.
-_SEPARATED: dict[str, Any] = {".csv": {}, ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE}}
+_SEPARATED: dict[str, type[csv.Dialect]] = {".csv": csv.excel, ".tsv": _TSV}
 #: Characters of a value in these two; Python's own limit is 131,072.
 _LONGEST = 2**31 - 1
 #: Rows that are in memory at the same time.
@@ -58,7 +64,7 @@ class Row(NamedTuple):
 
     name: str
     number: int
-    values: Any
+    values: Mapping[str, object]
 
 
 def read_table(source: Source, name: str, *, trec: Sequence[str] = ()) -> pd.DataFrame:
@@ -88,18 +94,13 @@ def read_rows(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterato
     """
     n_rows = 0
     for row in _rows_of(source, name, trec):
-        if not isinstance(row.values, Mapping):
-            kind = type(row.values).__name__
-            raise DataError(
-                f"{name}, row {row.number}: expected a dict with the names of columns, got a {kind}."
-            )
         n_rows += 1
         yield row
     if not n_rows:
         raise DataError(f"{name}: expected rows, got none.")
 
 
-def _rows_of(source: Any, name: str, trec: Sequence[str]) -> Iterator[Row]:
+def _rows_of(source: object, name: str, trec: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of any source."""
     if isinstance(source, Mapping):
         yield from _numbered(name, _of_dict(source))
@@ -119,9 +120,16 @@ def _rows_of(source: Any, name: str, trec: Sequence[str]) -> Iterator[Row]:
         )
 
 
-def _numbered(name: str, rows: Iterable[Any]) -> Iterator[Row]:
+def _numbered(name: str, rows: Iterable[object]) -> Iterator[Row]:
     for number, values in enumerate(rows, start=1):
-        yield Row(name, number, values)
+        yield _row(name, number, values)
+
+
+def _row(name: str, number: int, values: object) -> Row:
+    if not isinstance(values, Mapping):
+        kind = type(values).__name__
+        raise DataError(f"{name}, row {number}: expected a dict with the names of columns, got a {kind}.")
+    return Row(name, number, values)
 
 
 #: The methods that identify tables: Arrow's interface, batches of a data set of Arrow, groups of a Parquet file,
@@ -136,12 +144,12 @@ _METHODS = (
 )
 
 
-def is_table(source: Any) -> bool:
+def is_table(source: object) -> bool:
     """Return whether a source is a table in memory, a lazy one, or a stream of batches of one table."""
     return isinstance(source, pd.DataFrame) or any(hasattr(source, method) for method in _METHODS)
 
 
-def _of_items(items: Iterable[Any], name: str) -> Iterator[Any]:
+def _of_items(items: Iterable[object], name: str) -> Iterator[object]:
     """Yield the rows of an iterable of rows, or of tables, such as the batches of a stream."""
     for item in items:
         if is_table(item):
@@ -150,7 +158,7 @@ def _of_items(items: Iterable[Any], name: str) -> Iterator[Any]:
             yield item
 
 
-def _of_table(source: Any, name: str) -> Iterator[Any]:
+def _of_table(source: object, name: str) -> Iterator[object]:
     """Yield the rows of a table, batch by batch where possible."""
     if hasattr(source, "with_format"):
         # a data set of Hugging Face, perhaps in streaming mode and with a format of its own
@@ -161,22 +169,22 @@ def _of_table(source: Any, name: str) -> Iterator[Any]:
         yield from _of_stream(source, name)
     elif hasattr(source, "scanner"):
         # a data set of Arrow, which reads large batches ahead, and keeps what it has read of a Parquet file
-        options: dict[str, Any] = {"batch_size": _ROWS, "batch_readahead": 1, "fragment_readahead": 1}
-        if isinstance(getattr(source, "format", None), pyarrow.dataset.ParquetFileFormat):
+        options: dict[str, object] = {"batch_size": _ROWS, "batch_readahead": 1, "fragment_readahead": 1}
+        if hasattr(source, "format") and isinstance(source.format, pyarrow.dataset.ParquetFileFormat):
             options["fragment_scan_options"] = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
         yield from _of_table(source.scanner(**options, use_threads=False), name)
     elif hasattr(source, "to_batches"):
         yield from _of_items(source.to_batches(), name)
-    elif hasattr(source, "num_row_groups"):
+    elif hasattr(source, "num_row_groups") and hasattr(source, "iter_batches"):
         for group in range(source.num_row_groups):  # or all groups that were read stay in memory
             yield from _of_items(source.iter_batches(_ROWS, row_groups=[group]), name)
     elif hasattr(source, "collect_batches"):
         yield from _of_items(source.collect_batches(chunk_size=_ROWS), name)
-    else:
+    elif hasattr(source, "to_pandas"):
         yield from _of_frame(source, name)
 
 
-def _of_stream(source: ArrowTable, name: str) -> Iterator[dict[str, Any]]:
+def _of_stream(source: ArrowTable, name: str) -> Iterator[Mapping[str, object]]:
     """Yield the rows of a table with Arrow's PyCapsule interface, with one batch in memory at a time."""
     try:
         reader = pyarrow.RecordBatchReader.from_stream(source)
@@ -188,7 +196,7 @@ def _of_stream(source: ArrowTable, name: str) -> Iterator[dict[str, Any]]:
             yield from batch.slice(start, _ROWS).to_pylist()
 
 
-def _of_frame(source: Any, name: str) -> Iterator[dict[str, Any]]:
+def _of_frame(source: pd.DataFrame | Table, name: str) -> Iterator[Mapping[str, object]]:
     """Yield the rows of a pandas table, or of one that converts to it. Named index levels are columns."""
     frame = source
     if not isinstance(frame, pd.DataFrame):
@@ -206,7 +214,7 @@ def _of_frame(source: Any, name: str) -> Iterator[dict[str, Any]]:
         yield from frame.iloc[start : start + _ROWS].to_dict("records")
 
 
-def _check_once(columns: Iterable[Any], name: str) -> None:
+def _check_once(columns: Iterable[object], name: str) -> None:
     """Refuse a column that comes twice. One without a name is the index that pandas writes."""
     names = [column for column in columns if column != ""]
     if len(set(names)) < len(names):
@@ -214,7 +222,7 @@ def _check_once(columns: Iterable[Any], name: str) -> None:
         raise DataError(f"{name}: expected each column once, got {shown!a}.")
 
 
-def _of_dict(source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _of_dict(source: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     for key, value in source.items():
         yield {**value, "_id": key} if isinstance(value, Mapping) else {"id": key, "text": value}
 
@@ -266,7 +274,7 @@ def _separated_rows(path: Path, name: str, ending: str) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file. pandas silently fills rows that are too short."""
     csv.field_size_limit(_LONGEST)
     with _opened(path) as file:
-        reader = csv.DictReader(file, strict=True, **_SEPARATED[ending])
+        reader = csv.DictReader(file, strict=True, dialect=_SEPARATED[ending])
         columns = list(filter(None, reader.fieldnames or ()))
         _check_once(columns, name)
         for row in _numbered(name, reader):
@@ -303,7 +311,7 @@ def _json_rows(path: Path, name: str) -> Iterator[Row]:
             except (ValueError, RecursionError) as error:
                 reason = str(error).replace("line 1 ", "")  # json knows only this line
                 raise DataError(f"{name}, row {number}: expected one JSON object, got: {reason}.") from None
-            yield Row(name, number, values)
+            yield _row(name, number, values)
 
 
 def ending_of(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from datasets import Dataset
 from mteb.types import PromptType
@@ -29,11 +29,9 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
     """
     digest = hashlib.sha256(split.encode())
 
-    def add(*fields: Any) -> None:
+    def add(*fields: object) -> None:
         for field in fields:
-            text = field
-            if not isinstance(field, str):
-                text = json.dumps(field, sort_keys=True)
+            text = field if isinstance(field, str) else json.dumps(field, sort_keys=True)
             raw = text.encode("utf-8", "surrogatepass")
             digest.update(b"%d:" % len(raw))
             digest.update(raw)

@@ -189,8 +189,9 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
         return torch.cat(parts)
 
 
-#: Our models: with one vector per document, or several.
-LongModel = LongSentenceTransformer | LongMultiVectorEncoder | LongSparseEncoder
+#: Our models with dense vectors, and all of our models: with one vector per document, or several.
+LongDenseModel = LongSentenceTransformer | LongMultiVectorEncoder
+LongModel = LongDenseModel | LongSparseEncoder
 
 
 #: The class of our model of a base of each kind, with one vector for each document.
@@ -202,9 +203,7 @@ OWNERS: dict[Kind, type[LongModel]] = {
 
 
 @overload
-def of_modules(
-    modules: list[nn.Module], settings: Json, device: str | None
-) -> LongSentenceTransformer | LongMultiVectorEncoder: ...
+def of_modules(modules: list[nn.Module], settings: Json, device: str | None) -> LongDenseModel: ...
 @overload
 def of_modules(modules: list[nn.Module], settings: Json, device: str | None, kind: Kind) -> LongModel: ...
 def of_modules(
@@ -224,6 +223,10 @@ def of_modules(
     return made
 
 
+@overload
+def with_head(model: LongDenseModel, head: Head) -> LongDenseModel: ...
+@overload
+def with_head(model: Model, head: Head, *, stock: bool = False) -> Model: ...
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
     """Return a model with the same backbone and another head. The given model does not change.
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
         ranking = found.get(query, _Ranking({}))
         ties = group_ties(ranking.first, judged, tolerance)
         metric, *others = split.metrics
-        row: dict[str, Any] = {"task": split.label[0], "split": split.label[1], "query": query}
+        row: dict[str, object] = {"task": split.label[0], "split": split.label[1], "query": query}
         row["score"] = expected_score(metric, ties, judged)
         row["is_tied"] = decide_score(ties, metric.rank)
         row["rank"] = ranking.rank
@@ -92,7 +92,7 @@ def _counted(scores: np.ndarray, split: Split, query: str) -> np.ndarray:
         counted[np.setdiff1d(np.arange(len(counted)), asked)] = -np.inf
     if split.task.ignore_identical_ids and query in numbers:
         counted[numbers[query]] = -np.inf
-    if getattr(split.task, "skip_first_result", False):
+    if split.task.skip_first_result:
         counted[counted.argmax()] = -np.inf
     return counted
 

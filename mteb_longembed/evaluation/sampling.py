@@ -4,7 +4,8 @@ import copy
 import random
 from dataclasses import replace
 from itertools import chain, zip_longest
-from typing import Any
+
+from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
@@ -38,7 +39,7 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[
     kept = _sampled_ids(split, judged & set(ids), n_documents, seed)
     numbers = [index for index, key in enumerate(ids) if key in kept]
     task = copy.copy(split.task)
-    data: Any = {**split.data, "corpus": split.corpus.select(numbers)}
+    data: RetrievalSplitData = {**split.data, "corpus": split.corpus.select(numbers)}
     task.dataset = {split.subset: {split.split: data}}
     # mteb finds results by name: results of a sample must not pass for results of the whole task
     update = {"name": f"{task.metadata.name}-sample{n_documents}"}

@@ -1,14 +1,15 @@
 """One split of a task: its documents, queries and judgements, and their identity."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
+from mteb_longembed.data.task import OwnData
 from mteb_longembed.data.texts import data_identity, query_texts
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import Metric, read_metric
@@ -41,7 +42,7 @@ class Split:
         return self.task.metadata.name, name
 
     @property
-    def data(self) -> Any:
+    def data(self) -> RetrievalSplitData:
         """What mteb loaded."""
         return self.task.dataset[self.subset][self.split]
 
@@ -51,7 +52,7 @@ class Split:
         return self.data["corpus"]
 
     @cached_property
-    def judged(self) -> dict[str, dict[str, int]]:
+    def judged(self) -> dict[str, Mapping[str, int]]:
         """The judgements of each query that has any."""
         return {query: documents for query, documents in self.data["relevant_docs"].items() if documents}
 
@@ -74,7 +75,7 @@ class Split:
     @cached_property
     def clusters(self) -> dict[str, list[str]]:
         """Cluster labels of judged queries: as their file says, or else their relevant documents."""
-        named = getattr(self.task, "clusters", {})
+        named = self.task.clusters if isinstance(self.task, OwnData) else {}
         clusters = {}
         for query, documents in self.judged.items():
             clusters[query] = sorted(document for document, grade in documents.items() if grade > 0)
@@ -89,7 +90,9 @@ class Split:
 
     def left_out(self) -> list[str]:
         """Return notes on queries that are not scored and documents without text; none if there are none."""
-        sentences = list(getattr(self.task, "unjudged", {}).get(self.split, ()))
+        sentences = []
+        if isinstance(self.task, OwnData):
+            sentences += self.task.unjudged.get(self.split, [])
         name = ", ".join(self.label)
         n_empty = sum(not text.strip() for text in self.documents.texts)
         n_asked = len(self.queries)
@@ -105,7 +108,7 @@ class Split:
 
         In one public data set all 30 queries are such: nDCG@1 was 0.0 for every model.
         """
-        if getattr(self.task, "ignore_identical_ids", False):
+        if self.task.ignore_identical_ids:
             return []
         asked = self.judged_queries.items()
         texts = self.documents.texts
@@ -136,7 +139,7 @@ def splits_of(
         task.load_data()
         task.convert_v1_dataset_format_to_v2(None)
     chosen = tuple(metrics) or (read_metric(task.metadata.main_score),)
-    rule = ignore_identical_ids or getattr(task, "ignore_identical_ids", False)
+    rule = ignore_identical_ids or task.ignore_identical_ids
     splits = []
     for split in task.eval_splits:
         for subset in task.hf_subsets:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -72,11 +71,11 @@ class Analyzer:
 
     def __init__(self, language: Language, *, stems: bool = True) -> None:
         self._is_turkic = language.code.partition("-")[0] in ("tur", "aze", "azj")
-        self._stemmer: Any = None
+        self._stem: Callable[[str], str] | None = None
         if stems and language.stemmer is not None:
             import Stemmer
 
-            self._stemmer = Stemmer.Stemmer(language.stemmer)
+            self._stem = Stemmer.Stemmer(language.stemmer).stemWord
         self._stop_words = language.stop_words
         #: Term -> its id.
         self.vocabulary: dict[str, int] = {}
@@ -144,26 +143,31 @@ class Analyzer:
         forms = [form for form, is_kept in zip(self._form_ids, kept, strict=True) if is_kept]
         vocabulary = [term for term, is_used in zip(self.vocabulary, used, strict=True) if is_used]
         new_terms = new_ids[terms[kept]]
-        self.restore({"vocabulary": vocabulary, "words": forms, "terms": new_terms, "counts": counts[kept]})
+        self.restore(vocabulary, forms, new_terms, counts[kept])
         return used
 
     # ---- saving ------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        """Return what `restore` needs: the lists `vocabulary` and `words`, and arrays with a value for each word."""
+    @property
+    def words(self) -> list[str]:
+        """The forms that were read, in lower case and not stemmed, in the order of their first appearance."""
+        return list(self._form_ids)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return what `restore` needs beside `vocabulary` and `words`: arrays with a value for each word."""
         return {
-            "vocabulary": list(self.vocabulary),
-            "words": list(self._form_ids),
             "terms": np.array(self._term_of_form, np.int32),
             "counts": np.array(self._counts, np.int64),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(
+        self, vocabulary: Iterable[str], words: Iterable[str], terms: np.ndarray, counts: np.ndarray
+    ) -> None:
         """Take over the terms of a saved analyzer of the same language."""
-        self.vocabulary = {term: index for index, term in enumerate(state["vocabulary"])}
-        self._form_ids = {form: index for index, form in enumerate(state["words"])}
-        self._term_of_form = array("i", np.asarray(state["terms"], np.int32).tobytes())
-        self._counts = array("q", np.asarray(state["counts"], np.int64).tobytes())
+        self.vocabulary = {term: index for index, term in enumerate(vocabulary)}
+        self._form_ids = {form: index for index, form in enumerate(words)}
+        self._term_of_form = array("i", np.asarray(terms, np.int32).tobytes())
+        self._counts = array("q", np.asarray(counts, np.int64).tobytes())
         self._form_of = cache(self._new_form)
 
     def _new_form(self, word: str) -> int:
@@ -195,9 +199,9 @@ class Analyzer:
             return None
         if len(form) < _SHORTEST and not stands_alone(form):
             return None
-        if self._stemmer is None:
+        if self._stem is None:
             return form
-        return self._stemmer.stemWord(form)
+        return self._stem(form)
 
 
 def _slices(text: str, starts: np.ndarray, ends: np.ndarray) -> list[str]:

@@ -8,14 +8,25 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from sentence_transformers.base import BaseModel
 
 from mteb_longembed.encoders.tokens import cutter_of, document_prompt
 from mteb_longembed.errors import InputError
 from mteb_longembed.sentences import Span
 
-#: A function from a text to chunks, or a splitter of LangChain, which needs `add_start_index=True`.
-Cutter = Callable[[str], Iterable[object]] | Any
+
+@runtime_checkable
+class Splitter(Protocol):
+    """A splitter of LangChain, which needs `add_start_index=True`."""
+
+    def create_documents(self, texts: list[str]) -> Iterable[object]:
+        """Return the chunks of texts."""
+
+
+#: A function from a text to chunks, or to one chunk.
+Cutter = Callable[[str], object] | Splitter
 #: It may have a version.
 Chunker = Cutter | tuple[Cutter, str]
 
@@ -29,13 +40,6 @@ class Chunk(NamedTuple):
 
 #: The chunks of a text.
 CutChunks = Callable[[str], list[Chunk]]
-
-
-class ChunkEncoder(Protocol):
-    """An encoder that reads each chunk of a document on its own."""
-
-    cut: CutChunks | None
-    load: Callable[[], Any]  #: gives mteb's encoder
 
 
 #: Attribute that identifies a splitter that returns texts without offsets, and the remedy.
@@ -63,13 +67,15 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Chunk]:
     """
     first = len(text) - len(text.lstrip())
     text = text.strip()  # as mteb hands it to encoders
-    if hasattr(chunker, "create_documents"):
-        given = chunker.create_documents([text])
+    if isinstance(chunker, Splitter):
+        given: object = chunker.create_documents([text])
     else:
         given = chunker(text)
-    is_alone = isinstance(given, str) or not isinstance(given, Iterable)
+    several = [given]
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        several = list(given)
     chunks = []
-    for chunk in [given] if is_alone else given:
+    for chunk in several:
         start, end, own = _read(chunk, chunker, len(text))
         shown = text[start:end]
         if own is None:
@@ -85,15 +91,16 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Chunk]:
     return chunks or [Chunk((first, first + len(text)), text)]
 
 
-def _read(chunk: Any, chunker: Cutter, length: int) -> tuple[int, int, str | None]:
+def _read(chunk: object, chunker: Cutter, length: int) -> tuple[int, int, str | None]:
     """Return start, end and own text, if it has one, of a chunk of a text of this length."""
-    fields: Sequence[Any] = ()
-    if isinstance(getattr(chunk, "metadata", None), Mapping) and hasattr(chunk, "page_content"):
+    fields: Sequence[object] = ()
+    text = getattr(chunk, "text", None)
+    if hasattr(chunk, "page_content") and hasattr(chunk, "metadata") and isinstance(chunk.metadata, Mapping):
         fields = (chunk.metadata.get("start_index"), chunk.page_content)
-    elif hasattr(chunk, "start_index"):
-        fields = (chunk.start_index, chunk.end_index, getattr(chunk, "text", None))
-    elif hasattr(chunk, "start_char_idx"):
-        fields = (chunk.start_char_idx, chunk.end_char_idx, chunk.text)
+    elif hasattr(chunk, "start_index") and hasattr(chunk, "end_index"):
+        fields = (chunk.start_index, chunk.end_index, text)
+    elif hasattr(chunk, "start_char_idx") and hasattr(chunk, "end_char_idx"):
+        fields = (chunk.start_char_idx, chunk.end_char_idx, text)
     elif isinstance(chunk, Iterable) and not isinstance(chunk, (str, Mapping)):
         fields = tuple(chunk)
     offsets = [int(field) for field in fields if isinstance(field, Integral)]
@@ -121,19 +128,20 @@ def _remedy(chunker: Cutter, chunk: object = None) -> str:
     return "give a function that returns the offsets of each chunk in the text that it gets"
 
 
-def warn_of_cut_chunks(encoder: ChunkEncoder, texts: Iterable[str]) -> None:
-    """Warn if the model reads only the first tokens of some chunks, and say what share of all text it reads."""
-    model: Any = getattr(encoder.load(), "model", None)
-    limit = getattr(model, "max_seq_length", None)
-    cutter = cutter_of(getattr(model, "tokenizer", None))
-    if encoder.cut is None or limit is None or cutter is None:
+def warn_of_cut_chunks(model: object, cut: CutChunks, texts: Iterable[str]) -> None:
+    """Warn if a model reads only the first tokens of some chunks, and say what share of all text it reads."""
+    if not isinstance(model, BaseModel) or model.max_seq_length is None:
+        return
+    limit = model.max_seq_length
+    cutter = cutter_of(model.tokenizer)
+    if cutter is None:
         return
     n_added = len(cutter.prefix_ids) + len(cutter.suffix_ids)
     n_added += len(cutter.contents([document_prompt(model)], limit)[0])
     room = max(limit - n_added, 1)
     n_chunks = n_cut = n_all = 0
     n_read = 0.0
-    for chunk in chain.from_iterable(map(encoder.cut, texts)):
+    for chunk in chain.from_iterable(map(cut, texts)):
         n_bytes = len(chunk.text.encode(errors="replace"))
         n_tokens = n_bytes  # at most
         if n_bytes > room:
@@ -146,7 +154,7 @@ def warn_of_cut_chunks(encoder: ChunkEncoder, texts: Iterable[str]) -> None:
         warnings.warn(
             f"{n_cut:,} of {n_chunks:,} chunks are longer than the {limit:,} tokens that the model reads, so it reads "
             f"{n_read / n_all:.0%} of their text: cut chunks of at most {room:,} tokens, or give a longer target.",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from mteb.types import Array, BatchedInput
 
 
+def model_in(encoder: object) -> object:
+    """Return the model inside mteb's encoder; None for an encoder without one, such as an API's."""
+    return getattr(encoder, "model", None)
+
+
 def check_as_described(model: LongModelMixin) -> None:
     """Raise InputError if a model was changed after mteb described it: its results would bear a wrong name."""
     if model.checkpoint is not None and not model.is_unchanged():

@@ -12,15 +12,15 @@ from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.kinds import Kind
-from mteb_longembed.encoders.model import LongModel, LongModelMixin
+from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, count_tokens
 from mteb_longembed.errors import InputError
 from mteb_longembed.values import Vectors
 
-from .chunks import CutChunks
-from .encoder import check_as_described, show_bars
+from .chunks import CutChunks, warn_of_cut_chunks
+from .encoder import check_as_described, model_in, show_bars
 from .representation import Representation, document_bytes, encode, encode_sparse, highest, repooled
 from .scorer import Documents
 from .storage import Reader, Writer
@@ -51,11 +51,12 @@ class Pass:
         self.cut = cut
         encoder = load()
         self.meta = encoder.mteb_model_meta
-        model: Any = getattr(encoder, "model", None)
-        self.is_ours = isinstance(model, LongModelMixin)
+        model = model_in(encoder)
+        #: Whether the model is ours.
+        self.is_ours = isinstance(model, LongModel)
         self.has_several_vectors = not hasattr(encoder, "encode")
         #: What its base gives for a text.
-        self.kind: Kind = model.kind if self.is_ours else "dense"
+        self.kind: Kind = model.kind if isinstance(model, LongModel) else "dense"
         #: Whether the model gives a query several vectors, as late interaction does.
         self.is_late = self.kind == "late-interaction"
         #: How vectors are compared, by sentence-transformers' names: several vectors of a text by their product.
@@ -70,11 +71,12 @@ class Pass:
             )
         #: Whether its vectors have length 1.
         self.is_scaled = False
-        if self.is_ours:
+        self.cuts_windows = False
+        if isinstance(model, LongModel):
             # several vectors may be scaled where they are grouped, or, in an adapted model, before
             is_grouped = model.head.vectors is not None and model.head.normalize
             self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in model.head.behind)
-        self.cuts_windows = self.is_ours and model.backbone.cuts and cut is None
+            self.cuts_windows = model.backbone.cuts and cut is None
         self.representations: list[Representation] = []
         self._forget()
 
@@ -148,7 +150,7 @@ class Pass:
                 check_as_described(self.model)
                 if self._counts is None and any(one.rule for one in self.representations):
                     sampled, _ = sample_texts(map(str.strip, documents.texts), self.model.max_seq_length)
-                    self._counts = count_tokens(cast("Any", self.model), sampled)
+                    self._counts = count_tokens(self.model, sampled)
                 size = max(CALL_BYTES // max(document_bytes(self.model_of(one)) for one in missing), 1)
             for start in range(first, len(documents), size):
                 texts = documents.texts[start : min(start + size, len(documents))]
@@ -162,6 +164,11 @@ class Pass:
                 self._counts = None
                 self.release()
             raise
+
+    def warn_of_cut_chunks(self, texts: Sequence[str]) -> None:
+        """Warn if the model reads only the first tokens of some chunks of texts."""
+        if self.cut is not None:
+            warn_of_cut_chunks(model_in(self.load()), self.cut, texts)
 
     # ---- queries and passages ----------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,18 +10,19 @@ import torch
 from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
-from mteb.models.models_protocols import MTEBModels
 
 from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.encoders.base import Base
 from mteb_longembed.encoders.build import load_checkpoint
 from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.model import LongModel
+from mteb_longembed.encoders.positions import setting
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers, silence
+from mteb_longembed.names import Settings
 from mteb_longembed.zoo import ZOO
 
-from .make import loaded_search, meta_of_bm25
+from .make import LoadedModel, loaded_search, meta_of_bm25
 from .naming import read_name
 from .passage_bm25 import VERSION
 from .settings import BM25Settings, SearchSettings
@@ -109,7 +110,11 @@ def meta_of_loaded(model: LongModel, described: ModelMeta) -> ModelMeta:
     """
     meta = described
     if model.checkpoint is not None:
-        own = {key: getattr(described, key) for key in ("embed_dim", "max_tokens", "loader")}
+        own = {
+            "embed_dim": described.embed_dim,
+            "max_tokens": described.max_tokens,
+            "loader": described.loader,
+        }
         meta = model_meta(model.checkpoint, MODEL_REGISTRY.get).model_copy(update=own)
     now = model.identity()
     fields = {"name": now.base, "revision": now.revision, "experiment_kwargs": now.experiment}
@@ -130,21 +135,19 @@ def _described_by_files(base: Base) -> ModelMeta:
                 f"({type(error).__name__}: {why}).",
                 stacklevel=2,
             )
-    return ModelMeta.create_empty().model_copy(
-        update={"embed_dim": getattr(base.config, "hidden_size", None)}
-    )
+    return ModelMeta.create_empty().model_copy(update={"embed_dim": setting(base.config, "hidden_size")})
 
 
 def _load(
     checkpoint: Checkpoint,
     settings: SearchSettings,
-    experiment: dict[str, Any],
+    experiment: Settings,
     name: str,
     revision: str | None = None,
     device: str | int | None = None,
     embed_dim: int | None = None,
     **options: Any,
-) -> MTEBModels:
+) -> LoadedModel:
     """Load the object that mteb runs for an extended model: an encoder, or a search without `encode`.
 
     mteb calls it with the experiment as keywords, and with its options: `mteb run --device` gives a number.
@@ -172,7 +175,7 @@ def _load(
     return loaded_search(model, settings)
 
 
-def check_options(name: str, experiment: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def check_options(name: str, experiment: Settings, options: Settings) -> None:
     """Raise InputError for an option that mteb gives to a loader, and that is not in the experiment of its model."""
     for key, value in options.items():
         if experiment.get(key) != value:

@@ -71,9 +71,14 @@ class Hybrid:
         total: np.ndarray = np.mean(dense, axis=0) + np.float32(self.lexical_weight) * lexical
         return total
 
+    @property
+    def shown(self) -> PassScorer:
+        """The scorer whose passages are shown: the last vectors."""
+        return self.vectors[-1]
+
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Return the passages of the last vectors."""
-        return self.vectors[-1].passages(queries, indices)
+        return self.shown.passages(queries, indices)
 
     def save(self, writer: Writer) -> None:
         """Write all parts."""

@@ -10,7 +10,7 @@ import mteb
 from mteb.models import MultiVectorWrapper, SparseEncoderWrapper
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
-from mteb.models.models_protocols import EncoderProtocol, MTEBModels
+from mteb.models.models_protocols import EncoderProtocol
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
@@ -21,7 +21,7 @@ from mteb_longembed.names import is_extended_name
 from mteb_longembed.values import Vectors
 
 from .chunks import Chunker, NamedChunker, read_chunker
-from .encoder import LongEncoder
+from .encoder import LongEncoder, model_in
 from .encoding import Pass
 from .expansion import QueryExpansion
 from .hybrid import Hybrid
@@ -33,6 +33,9 @@ from .scorer import Scorer, full_name, full_revision
 from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
 from .sparse_scorer import SparseScorer
 from .vector_scorer import VectorScorer
+
+#: What mteb runs for a model of ours.
+LoadedModel = LongEncoder | SparseEncoderWrapper | MultiVectorWrapper | MTEBSearch
 
 
 def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = None) -> Scorer:
@@ -86,20 +89,20 @@ def encoder_in(model: Any) -> Any:
     return model
 
 
-def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
+def loaded_search(model: LongModel, settings: SearchSettings) -> LoadedModel:
     """Return the object that mteb runs for an extended model: an encoder, or a search where the name requests one."""
     vectors = None
     if model.kind != "dense" and model.checkpoint is not None:
         vectors = model.checkpoint.vectors
-    inner: Any
+    inner: LoadedModel | SimpleNamespace
     if isinstance(model, LongSparseEncoder):
         inner = SparseEncoderWrapper(model)
         if not settings and vectors is None:
-            return cast("MTEBModels", inner)
+            return inner
     elif isinstance(model, LongMultiVectorEncoder):
         is_late = model.kind == "late-interaction"
         if is_late and not settings and vectors is None:
-            return cast("MTEBModels", MultiVectorWrapper(model))
+            return MultiVectorWrapper(model)
         if not is_late:  # a vector for each token would be 50 MB a document
             model.embedding_cache = EmbeddingCache.from_environment()
         # as mteb's encoders hold theirs, without `encode`
@@ -108,8 +111,8 @@ def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
     else:
         inner = LongEncoder(model)
         if not settings:
-            return cast("MTEBModels", inner)
-    return cast("MTEBModels", MTEBSearch(searching(Pass(lambda: inner), vectors, settings)))
+            return inner
+    return MTEBSearch(searching(Pass(lambda: inner), vectors, settings))
 
 
 def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> Scorer:
@@ -155,9 +158,9 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
     if name is None:
         return PassageBM25(settings, meta)
     encoder = encoder_in(mteb.get_model(name, device=device))
-    model: Any = getattr(encoder, "model", None)
+    model = model_in(encoder)
     is_dense = hasattr(encoder, "encode") and not isinstance(encoder, SparseEncoderWrapper)
-    if not is_dense and getattr(model, "kind", None) != "dense":
+    if not is_dense and not (isinstance(model, LongModel) and model.kind == "dense"):
         raise IncompatibleError(
             f"expand needs an encoder, which embeds terms, got {name!r}, which embeds nothing: give another model."
         )

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from datasets import Dataset
 from mteb.models.model_meta import ModelMeta
+from mteb.models.models_protocols import SearchProtocol
 
 from mteb_longembed.data.stored_texts import Texts, stored_texts
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
+from mteb_longembed.names import Settings
 
 from .ranking import best_documents, matrices
 from .scorer import Documents, Scorer, Span, full_name, whole_documents
@@ -49,8 +51,8 @@ class MTEBSearch:
         *,
         task_metadata: TaskMetadata,
         hf_subset: str,
-        encode_kwargs: Mapping[str, Any] | None = None,
-        **_: Any,
+        encode_kwargs: Settings | None = None,
+        **_: object,
     ) -> None:
         """Read the documents of a corpus, and forget the documents of the last call."""
         self._documents = documents_of(corpus, task_metadata, hf_subset, encode_kwargs or {})
@@ -63,7 +65,7 @@ class MTEBSearch:
         top_k: int,
         task_metadata: TaskMetadata,
         top_ranked: Mapping[str, list[str]] | None = None,
-        **_: Any,
+        **_: object,
     ) -> dict[str, dict[str, float]]:
         """Return the best documents of each query with scores; if `top_ranked` is given, the best of its candidates.
 
@@ -88,7 +90,7 @@ class MTEBSearch:
 
 
 def documents_of(
-    corpus: Dataset, metadata: TaskMetadata, subset: str, options: Mapping[str, Any] | None = None
+    corpus: Dataset, metadata: TaskMetadata, subset: str, options: Settings | None = None
 ) -> Documents:
     """Return the documents of a task's corpus, as models read them, title first.
 
@@ -105,7 +107,7 @@ def documents_of(
 class ForeignSearch:
     """Any search of mteb's as a scorer. A document that it does not return has the score minus infinity."""
 
-    def __init__(self, search: Any) -> None:
+    def __init__(self, search: SearchProtocol) -> None:
         self._search = search
         self.meta = search.mteb_model_meta
         self._documents = Documents([], [])

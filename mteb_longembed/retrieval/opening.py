@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import IndexFolderError
 from mteb_longembed.names import absolute_name
 
 from .passage_bm25 import PassageBM25
-from .scorer import full_revision
+from .scorer import Scorer, full_revision
 from .searcher import Searcher, index_versions
 from .settings import BM25Settings, is_lexical
 from .storage import Reader
@@ -42,7 +42,7 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
                 "it again."
             )
     if is_lexical(name):
-        scorer: Any = PassageBM25(BM25Settings.parse(name))
+        scorer: Scorer = PassageBM25(BM25Settings.parse(name))
     else:
         from .make import make_scorer
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,6 +27,8 @@ class PassScorer(ABC):
 
     #: Whether a query has several vectors.
     is_late = False
+    #: Whether `passages` looks for the best window of a document that has one vector.
+    finds_windows = True
 
     def __init__(self, encoded: Pass, representation: Representation, settings: SearchSettings) -> None:
         self.encoded = encoded
@@ -89,6 +91,11 @@ class PassScorer(ABC):
     @abstractmethod
     def _spread(self, queries: Sequence[str]) -> float:
         """Return the spread of the scores of pseudo-queries."""
+
+    @property
+    def shown(self) -> Self:
+        """The scorer whose passages are shown."""
+        return self
 
     @abstractmethod
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:

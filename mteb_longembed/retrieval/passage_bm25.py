@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -347,11 +347,10 @@ class PassageBM25:
         self._read()
         rules = asdict(self.language)
         writer.settings["language"] = {**rules, "stop_words": sorted(self.language.stop_words)}
-        vocabulary = self._analyzer.state()
-        writer.texts("vocabulary", vocabulary.pop("vocabulary"))
-        writer.texts("words", vocabulary.pop("words"))
+        writer.texts("vocabulary", list(self._analyzer.vocabulary))
+        writer.texts("words", self._analyzer.words)
         writer.texts("forms", self._forms)
-        writer.arrays("analyzer", vocabulary)
+        writer.arrays("analyzer", self._analyzer.state())
         writer.arrays("windows", {"counts": self._counts, "spans": self._spans})
         writer.arrays("postings", dict(self._whole.state()))
         if self._windows is not self._whole:
@@ -361,17 +360,12 @@ class PassageBM25:
 
     def restore(self, reader: Reader, documents: Documents) -> None:
         """Take over the postings of a saved index."""
-        rules: Mapping[str, Any] = reader.settings["language"]
+        rules = reader.settings["language"]
         self._language = Language(**{**rules, "stop_words": frozenset(rules["stop_words"])})
         self._documents = documents
         self._forget()
-        self._analyzer.restore(
-            {
-                **reader.arrays("analyzer"),
-                "vocabulary": reader.texts("vocabulary"),
-                "words": reader.texts("words"),
-            }
-        )
+        arrays = reader.arrays("analyzer")
+        self._analyzer.restore(reader.texts("vocabulary"), reader.texts("words"), **arrays)
         self._forms = reader.texts("forms")
         windows = reader.arrays("windows")
         self._counts = windows["counts"]

@@ -9,17 +9,20 @@ import torch
 from mteb.models.abs_encoder import get_prompt
 from mteb.types import PromptType
 from scipy import sparse
+from torch import Tensor
 
 from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.encoders.kinds import Kind
 from mteb_longembed.encoders.model import (
     LongModel,
+    LongMultiVectorEncoder,
     LongSentenceTransformer,
     LongSparseEncoder,
     of_modules,
     settings_of,
     with_head,
 )
+from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.encoders.tokens import document_prompt
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights
 from mteb_longembed.encoders.whole import JoinWindows
@@ -93,20 +96,20 @@ def repooled(model: LongModel, one: Representation, counts: TokenCounts | None =
         head = replace(head, vectors=one.step, dims=model.truncate_dim)
     if one.late:
         head = replace(head, late=True)
-    return cast("LongModel", with_head(cast("Any", model), head))
+    return with_head(model, head)
 
 
 def encode(
     models: Sequence[LongModel], texts: Sequence[str], kind: PromptType, documents: Documents
-) -> list[list[Any]]:
+) -> list[list[Tensor]]:
     """Return, for each of these models with one backbone, the vectors of all texts, from one pass."""
     first = models[0]
     options = documents.options
     prompt = _prompt(first, kind, documents)
-    if first.kind == "late-interaction" and kind == PromptType.query:
+    if isinstance(first, LongMultiVectorEncoder) and first.kind != "dense" and kind == PromptType.query:
         # queries may be read in a way that our engine does not know
         arguments = {"show_progress_bar": show_bars(), "batch_size": 32, **options, "task": kind.value}
-        return [cast("Any", first).encode(list(texts), prompt=prompt, **arguments)] * len(models)
+        return [first.encode(list(texts), prompt=prompt, **arguments)] * len(models)
     with torch.inference_mode():
         engine = Engine(models, prompt or None, options.get("batch_size", 32), {"task": kind.value})
         engine.keep_in(first.embedding_cache)
@@ -162,7 +165,8 @@ def document_bytes(model: LongModel) -> int:
     strategy = model.backbone.strategy
     step = model.head.vectors or (1 if model.kind == "late-interaction" else strategy.target_len)
     if step == "window":
-        # pcw's windows, without special tokens; windows of other strategies are as long as the trained length
-        size = getattr(strategy, "size", strategy.trained_len)
-        step = max(size - getattr(strategy, "overlap", 0) - 2, 1)
-    return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // int(step))
+        # without special tokens; windows of other strategies are as long as the trained length
+        step = strategy.trained_len - 2
+        if isinstance(strategy, ParallelContextWindows):
+            step = strategy.size - strategy.overlap - 2
+    return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // max(step, 1))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from mteb_longembed.names import name_of, revision_of
+from mteb_longembed.names import Settings, name_of, revision_of
 from mteb_longembed.sentences import Span as Span
 from mteb_longembed.sentences import sentences
 from mteb_longembed.values import ENGLISH
@@ -31,7 +31,7 @@ class Documents:
     #: the task to which they belong: some models have prompts for some tasks
     task: TaskMetadata | None = None
     #: what mteb hands to encoders, such as `batch_size`
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Settings = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -74,8 +74,7 @@ def by_sentence(scores: Callable[[Sequence[str]], np.ndarray], queries: Sequence
 class Scorer(Protocol):
     """A way to search. Fusion, evaluation, ties and comparisons are arithmetic on its scores.
 
-    If it also has `add(documents)`, it receives the previous documents and further ones behind them, and keeps its fit.
-    Otherwise it is fitted again.
+    If it also has `add`, as a `GrowingScorer`, it keeps its fit when documents are added. Otherwise it is fitted again.
     """
 
     #: mteb's description: name and revision.

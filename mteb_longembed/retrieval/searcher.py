@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import pyarrow
@@ -19,6 +19,7 @@ from mteb_longembed.files import counted, make_folder
 from mteb_longembed.given import read_given, read_pairs, without_surrogates
 from mteb_longembed.values import ENGLISH
 
+from .abilities import GrowingScorer, SavableScorer, ScorerWithVectors
 from .analyzer import Language
 from .hit import Hit
 from .passage_bm25 import VERSION, PassageBM25
@@ -58,14 +59,10 @@ class Searcher:
         self._documents = Documents([], [], language or ENGLISH)
         #: The ids of documents without text. They are kept and never found.
         self.empty: list[str] = []
-        # several parts of a hybrid have vectors, and the last one shows passages
-        self._vector_scorer: Any = getattr(scorer, "vectors", [scorer])[-1]
-        #: The pass that encodes the chunks of a user's chunker.
-        self._chunked: Any = None
-        if hasattr(self._vector_scorer, "finds_windows"):
-            self._vector_scorer.finds_windows = passages
-            if self._vector_scorer.encoded.cut is not None:
-                self._chunked = self._vector_scorer.encoded
+        #: What shows passages by vectors; None for BM25 alone and scorers of users.
+        self.vector_scorer = scorer.shown if isinstance(scorer, ScorerWithVectors) else None
+        if self.vector_scorer is not None:
+            self.vector_scorer.finds_windows = passages
         self._lock = threading.RLock()
         #: The version of the saved index whose files are mapped.
         self._saved: Reader | None = None
@@ -82,7 +79,9 @@ class Searcher:
     @property
     def language(self) -> Language:
         """Stemmer and stop words of the documents' language."""
-        return getattr(self.scorer, "language", None) or Language.of(self._documents.language)
+        if isinstance(self.scorer, PassageBM25):
+            return self.scorer.language
+        return Language.of(self._documents.language)
 
     @property
     def folder(self) -> Path | None:
@@ -92,8 +91,7 @@ class Searcher:
     @property
     def n_vectors(self) -> int:
         """The number of vectors of all documents; 0 for BM25 alone."""
-        representation = getattr(self._vector_scorer, "representation", None)
-        return 0 if representation is None else representation.vectors.n_vectors
+        return 0 if self.vector_scorer is None else self.vector_scorer.representation.vectors.n_vectors
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
@@ -102,7 +100,7 @@ class Searcher:
         name = self.name or full_name(self.scorer.meta)
         return f"{type(self).__name__}({name}, {counted(len(self), 'document', 'documents')})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[Path], Searcher], tuple[Path]]:
         if self.folder is None:
             raise InputError(
                 "only a saved searcher can be pickled, because its files are temporary: save it first."
@@ -192,21 +190,18 @@ class Searcher:
             tables[-2:] = [stored_texts(pairs(merged))]
         if len(tables[-1]):
             read = self._documents_of(tables)
-            fit = self.scorer.fit
-            if len(self._documents):
-                fit = getattr(self.scorer, "add", fit)
-            fit(read)
-            if self._chunked is not None:
-                from .chunks import warn_of_cut_chunks
-
-                warn_of_cut_chunks(self._chunked, read.texts[len(self._documents) :])
+            if len(self._documents) and isinstance(self.scorer, GrowingScorer):
+                self.scorer.add(read)
+            else:
+                self.scorer.fit(read)
+            if self.vector_scorer is not None:
+                self.vector_scorer.encoded.warn_of_cut_chunks(read.texts[len(self._documents) :])
             self._documents = read
             self._tables = tables
         self.empty += empty
 
     def _remove(self, ids: Sequence[str]) -> None:
-        keep: Any = getattr(self.scorer, "keep", None)
-        if keep is None:
+        if not isinstance(self.scorer, SavableScorer):
             raise InputError(f"{self!r} cannot remove documents: make a new searcher without them.")
         empty = set(self.empty)
         for key in ids:
@@ -224,7 +219,7 @@ class Searcher:
         rows = pairs(pyarrow.concat_tables(self._tables))
         tables = [stored_texts((key, text) for key, text in rows if key not in gone)]
         read = self._documents_of(tables)
-        keep(read, kept)
+        self.scorer.keep(read, kept)
         self._documents = read
         self._tables = tables
 
@@ -255,7 +250,7 @@ class Searcher:
     @property
     def can_be_saved(self) -> bool:
         """Whether `open_index` could make the scorer again, and there is a document with text."""
-        return bool(self.name) and hasattr(self.scorer, "save") and len(self._documents) > 0
+        return bool(self.name) and isinstance(self.scorer, SavableScorer) and len(self._documents) > 0
 
     def save(self, folder: str | Path) -> None:
         """Save the index to a new folder. From then on, each change of the searcher is saved there at once.
@@ -266,16 +261,20 @@ class Searcher:
             StorageError: if the disk refuses a file.
         """
         path = Path(folder).absolute()
-        if not self.name or not hasattr(self.scorer, "save"):
-            raise InputError(
-                f"{self!r} cannot be saved: only a search by the name of an extended model or of BM25, without a "
-                "chunker of your own, can be made again."
-            )
+        self._savable()
         make_folder("an index", path)
         with self._lock, write_lock(path):
             if self.folder != path:
                 check_new(path)
             self._commit(path)
+
+    def _savable(self) -> SavableScorer:
+        if not self.name or not isinstance(self.scorer, SavableScorer):
+            raise InputError(
+                f"{self!r} cannot be saved: only a search by the name of an extended model or of BM25, without a "
+                "chunker of your own, can be made again."
+            )
+        return self.scorer
 
     def _commit(self, path: Path) -> None:
         if not len(self._documents):
@@ -284,8 +283,7 @@ class Searcher:
         writer = Writer(path, before)
         with writer.refusals():
             writer.documents(*self._tables)
-            scorer: Any = self.scorer
-            scorer.save(writer)
+            self._savable().save(writer)
             reader = writer.commit(
                 name=self.name,
                 revision=None if is_lexical(self.name) else full_revision(self.scorer.meta),
@@ -305,8 +303,7 @@ class Searcher:
         language = reader.settings.get("language", {}).get("code", self._documents.language)
         self._documents = Documents([], [], language)
         self._documents = self._documents_of(self._tables)
-        scorer: Any = self.scorer
-        scorer.restore(reader, self._documents)
+        self._savable().restore(reader, self._documents)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -368,14 +365,15 @@ class Searcher:
                 ranking = [(score, index) for score, index in ranking if score > 0]
             rankings.append(ranking)
         spans = self.scorer.passages(queries, [[index for _, index in ranking] for ranking in rankings])
-        matches: Any = getattr(self.scorer, "matches", lambda query, passage: {})
         hits = []
         for query, ranking, of_query in zip(queries, rankings, spans, strict=True):
             found = []
             for (score, index), (start, end) in zip(ranking, of_query, strict=True):
                 text = documents.texts[index]
                 passage = text[start:end]
-                words = matches(query, passage)
+                words = {}
+                if isinstance(self.scorer, PassageBM25):
+                    words = self.scorer.matches(query, passage)
                 found.append(
                     Hit(documents.ids[index], float(score), int(start), int(end), passage, text, words)
                 )

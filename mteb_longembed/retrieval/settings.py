@@ -31,7 +31,7 @@ class _Settings:
 
     def _leave_out(self, name: str, default: object) -> None:
         """Drop a default that was given, so that a search has one name."""
-        if getattr(self, name) == default:
+        if vars(self)[name] == default:
             object.__setattr__(self, name, None)  # the instance is frozen for others
 
 

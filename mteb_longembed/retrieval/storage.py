@@ -13,7 +13,6 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow
@@ -21,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from mteb_longembed.data.stored_texts import SCHEMA
 from mteb_longembed.errors import IndexFolderError, InputError, LongEmbedError, StorageError
-from mteb_longembed.files import read_json
+from mteb_longembed.files import Json, read_json
 
 #: Version of this layout.
 FORMAT = 1
@@ -57,7 +56,7 @@ class Reader:
                         f"the index in {folder} lacks the file {Path(error.filename).name}: build it again."
                     ) from None
         #: Plain values.
-        self.settings: dict[str, Any] = self.manifest["settings"]
+        self.settings: Json = self.manifest["settings"]
 
     @property
     def version(self) -> int:
@@ -110,8 +109,8 @@ class Writer:
         self.folder = folder
         self.before = before
         self.version = 1 if before is None else before.version + 1
-        self.settings: dict[str, Any] = {}
-        self._entries: dict[str, dict[str, Any]] = {}
+        self.settings: Json = {}
+        self._entries: dict[str, Json] = {}
 
     def array(self, name: str, *parts: np.ndarray) -> None:
         """Write an array, given in parts `[n, ...]`. A first part that was mapped stays, and the others follow it."""
@@ -159,7 +158,7 @@ class Writer:
             file = entry["file"]
             (offset,) = entry["shape"]
 
-        def messages() -> Iterator[Any]:
+        def messages() -> Iterator[pyarrow.Buffer]:
             if not offset:
                 yield schema.serialize()
             for table in tables:
@@ -169,7 +168,7 @@ class Writer:
         n_bytes = offset + self._write(file, offset, messages())
         self._entries[name] = {"file": file, "dtype": "|u1", "shape": [n_bytes]}
 
-    def _write(self, file: str, offset: int, blocks: Iterable[Any]) -> int:
+    def _write(self, file: str, offset: int, blocks: Iterable[memoryview | pyarrow.Buffer]) -> int:
         """Write blocks of bytes from an offset on, and return how many there are."""
         path = self.folder / file
         written = 0
@@ -196,7 +195,7 @@ class Writer:
                 "stays: make room, or give another folder."
             ) from error
 
-    def commit(self, **fields: Any) -> Reader:
+    def commit(self, **fields: object) -> Reader:
         """Make the new version the current one, and return it. The files of the old one go where nobody maps them."""
         manifest = {"format": FORMAT, "version": self.version, **fields, "settings": self.settings}
         manifest["files"] = self._entries
@@ -251,7 +250,7 @@ def check_new(folder: Path) -> None:
         raise InputError(f"{folder} holds an index already: give another folder.")
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _manifest(folder: Path) -> Json:
     """Return the content of `index.json`."""
     path = folder / MANIFEST
     if not holds_index(folder):

@@ -61,8 +61,6 @@ class VectorScorer(PassScorer):
         self.has_several_vectors = (
             encoded.has_several_vectors or encoded.cut is not None or vectors is not None
         )
-        #: Whether `passages` looks for the best window of a document that has one vector.
-        self.finds_windows = True
 
     def _forget(self) -> None:
         super()._forget()

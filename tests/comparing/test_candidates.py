@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mteb_longembed.comparing.candidates import Candidate, bm25_candidates, candidates_of, named, short_names
+from mteb_longembed.comparing.candidates import Candidate, bm25_candidates, candidates_of, named
+from mteb_longembed.comparing.labels import short_names
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.presets import PRESETS
 from mteb_longembed.retrieval.settings import BM25Settings

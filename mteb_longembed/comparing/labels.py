@@ -1,0 +1,39 @@
+"""Short names of candidates, for tables."""
+
+import re
+from collections.abc import Sequence
+
+from mteb_longembed.names import with_preset
+
+from .candidates import Candidate
+
+
+def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
+    """Return the table labels of candidates by id: what follows the base, such as `+gp@1024`; `base` for itself.
+
+    With several bases the last part of each stands before it. Where that tells two of them not apart, all have ids.
+    """
+    n_models = len({one.base or one.expand for one in candidates} - {""})
+    labels = {}
+    for one in candidates:
+        end = ""
+        if n_models > 1:
+            end = last_part(one.base)
+        label = end + with_preset(one.name).removeprefix(one.base)
+        if one.chunker is not None:
+            label = f"{end}+{one.chunker.name}"
+            if one.kind == "fusion":
+                label += ":fusion=bm25"
+        elif one.is_base:
+            label = end or "base"
+        elif one.expand:
+            label = label.replace(one.expand, last_part(one.expand))
+        labels[one.id] = label
+    if len(set(labels.values())) < len(labels):
+        return dict(zip(labels, labels, strict=True))
+    return labels
+
+
+def last_part(model: str) -> str:
+    """Return the last part of a path or hub id."""
+    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]

@@ -1,0 +1,44 @@
+"""What some scorers can do beside scoring: take further documents, be saved, and show passages by vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from .scorer import Documents
+
+if TYPE_CHECKING:
+    from .pass_scorer import PassScorer
+    from .storage import Reader, Writer
+
+
+@runtime_checkable
+class GrowingScorer(Protocol):
+    """A scorer that takes further documents."""
+
+    def add(self, documents: Documents) -> None:
+        """Receive the previous documents and further ones behind them, and keep what was fitted."""
+
+
+@runtime_checkable
+class SavableScorer(Protocol):
+    """A scorer that drops documents, and that a saved index restores."""
+
+    def keep(self, documents: Documents, kept: np.ndarray) -> None:
+        """Keep some of the previous documents, bool `[previous documents]`, and what was fitted."""
+
+    def save(self, writer: Writer) -> None:
+        """Write what was read and fitted."""
+
+    def restore(self, reader: Reader, documents: Documents) -> None:
+        """Take over what was written."""
+
+
+@runtime_checkable
+class ScorerWithVectors(Protocol):
+    """A scorer over a pass, or a hybrid. An index of BM25 alone opens without importing them."""
+
+    @property
+    def shown(self) -> PassScorer:
+        """The scorer whose passages are shown."""
