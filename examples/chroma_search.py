@@ -1,4 +1,4 @@
-"""Chroma in memory: one vector a document.
+"""Chroma in memory: one vector per document.
 
 pip install mteb-longembed chromadb
 """

@@ -20,7 +20,7 @@ embeddings = HuggingFaceEmbeddings(
     encode_kwargs={"prompt_name": "document"}, query_encode_kwargs={"prompt_name": "query"},
 )  # fmt: skip
 
-# one vector a document
+# one vector per document
 documents = [Document(text, metadata={"name": name}) for name, text in DOCUMENTS.items()]
 store = FAISS.from_documents(documents, embeddings)
 RANKING = [hit.metadata["name"] for hit in store.similarity_search(QUESTION, k=3)]

@@ -113,7 +113,7 @@ def _costs(rows: Sequence[Row]) -> dict[str, list[float | None]]:
     """Return what each candidate costs, by the title of the cost; None if that is not known. BM25 encodes nothing."""
     sizes = [row.cost.bytes and row.cost.bytes / 1024 for row in rows]
     operations = [row.cost.flops and row.cost.flops / 1e9 for row in rows]
-    titled = {"KB of vectors a document": sizes, "billion operations a document": operations}
+    titled = {"KB of vectors per document": sizes, "billion operations per document": operations}
     return {
         title: [0.0 if row.kind == "bm25" else value for row, value in zip(rows, values, strict=True)]
         for title, values in titled.items()

@@ -16,15 +16,15 @@ class Options:
     """Which candidates run, how they are scored, and where they run.
 
     Args:
-        metric: such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score).
-        ignore_identical_ids: a document with the id of the query does not count (BEIR's rule).
+        metric: metrics such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score).
+        ignore_identical_ids: ignore a document that has the query's id (BEIR's rule).
         sample: keep N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones.
-        strategies: only these, or all (default: windows over whole documents, and one position strategy).
+        strategies: try only these, or all (default: windows over whole documents, and one position strategy).
         target: the target length in tokens (default: windows read 95 % of the text, others 8 times the trained length).
         quick: try the base, windows, late, BM25 and the hybrid alone, in one pass over the documents.
         bm25: whether BM25 and the fusion with it take part.
         device: cpu, cuda, cuda:1, mps, ... (default: the best of this machine).
-        dtype: the compute type of all passes of bases: fp32, bf16 or fp16 (default: the type in their files).
+        dtype: the compute type of bases and their candidates: fp32, bf16 or fp16 (default: the type in their files).
         output_folder: where finished work is kept (default: results).
     """
 

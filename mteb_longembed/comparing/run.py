@@ -151,7 +151,7 @@ class Runner:
     ) -> list[list[Span]] | None:
         """Return for each query what a candidate shows of these documents, as far as nothing is encoded for that.
 
-        It is the whole text with one vector a document, and None if the candidate's vectors are not in memory.
+        It is the whole text with one vector per document, and None if the candidate's vectors are not in memory.
         """
         if candidate.words is not None:
             lexical = make_bm25(replace(candidate.words, expand=None))

@@ -23,16 +23,16 @@ class Data:
     """Documents, queries and judgements: exactly one of mteb's tasks, a folder, and your own files or tables.
 
     Args:
-        tasks: retrieval tasks of mteb, ours among them, or their names.
-        benchmarks: names of benchmarks of mteb, whose tasks are added.
+        tasks: retrieval tasks of mteb or of this package, or their names.
+        benchmarks: names of mteb's benchmarks, whose tasks are added.
         eval_splits: only these splits of the tasks, or of the folder.
-        folder: one in BEIR's layout: `corpus`, `queries` and `qrels`.
+        folder: a folder in BEIR's layout: `corpus`, `queries` and `qrels`.
         corpus: documents with an id and text: JSON Lines, CSV, TSV or Parquet, or a folder of such Parquet files, or of
             .txt and .md files; in Python also a table, a stream of rows or tables, or a dict.
         queries: queries in the same formats; a column `cluster` says which belong together, such as
             a session.
-        qrels: query id, document id and score in the same formats, or TREC's.
-        language: of your own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
+        qrels: query id, document id and score in the same formats, or TREC qrels.
+        language: the language of your own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
 
     Raises:
         InputError: if there is no kind of data or more than one, or one is not complete; and for a language of tasks,

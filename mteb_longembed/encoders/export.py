@@ -71,7 +71,7 @@ def export(
             return _write_class(source, unfinished)
     if not isinstance(source, SentenceTransformer):
         raise IncompatibleError(
-            "several vectors a document cannot be a plain checkpoint: our own modules pool them; use "
+            "several vectors per document cannot be a plain checkpoint: our own modules pool them; use "
             "save_pretrained."
         )
     check_merged(source)

@@ -189,7 +189,7 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
         return torch.cat(parts)
 
 
-#: Our models with dense vectors, and all of our models: with one vector a document, or several.
+#: Our models with dense vectors, and all of our models: with one vector per document, or several.
 LongDenseModel = LongSentenceTransformer | LongMultiVectorEncoder
 LongModel = LongDenseModel | LongSparseEncoder
 

@@ -30,7 +30,7 @@ def encode_windows(
 ) -> list[Window]:
     """Encode documents, and return one row for each vector: of a window (`MODEL+windows`) or a span (`vectors=N`).
 
-    All rows are in memory, so encode a large corpus in parts. Of a model with one vector a document it is one row, with
+    All rows are in memory, so encode a large corpus in parts. A model with one vector per document gives one row, with
     the text that the model reads. Queries are encoded as always, by `encode_query`.
 
     Args:

@@ -120,7 +120,7 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
 
     Args:
         encoded: the pass.
-        vectors: content tokens for each vector, `window`, or None for one vector a document.
+        vectors: content tokens for each vector, `window`, or None for one vector per document.
         settings: of the search.
 
     Raises:

@@ -25,7 +25,7 @@ class SparseScorer(PassScorer):
 
     Args:
         encoded: the pass.
-        vectors: `window`, or None for one vector a document.
+        vectors: `window`, or None for one vector per document.
         settings: of the search.
 
     Raises:

@@ -33,7 +33,7 @@ class VectorScorer(PassScorer):
 
     Args:
         encoded: the pass.
-        vectors: content tokens for each vector, `window`, or None for one vector a document.
+        vectors: content tokens for each vector, `window`, or None for one vector per document.
         settings: of the search.
 
     Raises:

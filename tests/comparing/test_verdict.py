@@ -45,7 +45,7 @@ def test_what_alone_is_good_enough_is_the_winner() -> None:
     assert use == 'Use +ntk@4096: it alone is good enough. Type: mteb_longembed.load("org/mine+ntk@4096")'
     assert certainty.startswith("It scores 80.0 ") and certainty.endswith(" of the resamples of 50 queries.")
     assert price == (
-        "It needs 8 times the operations of the base, keeps 3.0 KB of vectors a document, reads 100 % of the text."
+        "It needs 8 times the operations of the base, keeps 3.0 KB of vectors per document, reads 100 % of the text."
     )
 
 

@@ -70,7 +70,7 @@ def test_what_would_be_another_method_is_refused(name, key, message, tmp_path):
 
 def test_several_vectors_and_a_folder_that_is_not_empty_get_one_sentence(tmp_path):
     folder = folder_of("bert", tmp_path)
-    with pytest.raises(IncompatibleError, match="several vectors a document cannot be a plain checkpoint"):
+    with pytest.raises(IncompatibleError, match="several vectors per document cannot be a plain checkpoint"):
         export(f"{folder}+pi@{LT}:vectors=8", tmp_path / "plain")
     with pytest.raises(InputError, match="must be empty or not exist"):
         export(f"{folder}+pi@{LT}", folder)

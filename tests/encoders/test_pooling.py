@@ -1,4 +1,4 @@
-"""Several vectors a document equal slow loops over spans and windows, whatever else is in the batch."""
+"""Several vectors per document equal slow loops over spans and windows, whatever else is in the batch."""
 
 from pathlib import Path
 

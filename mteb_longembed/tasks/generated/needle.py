@@ -66,7 +66,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
         """Build a text shorter than a document by a hidden sentence and the space beside it, on average.
 
-        Documents have the mean of the published ones; in longer splits as many characters a token as in the longest.
+        Documents have the mean of the published ones; in longer splits as many characters per token as in the longest.
         """
         n_chars = PUBLISHED_CHARS.get(length, PUBLISHED_CHARS[LENGTHS[-1]] / LENGTHS[-1] * length)
         taken = sum(len(item.text) + 1 for item in hidden)
