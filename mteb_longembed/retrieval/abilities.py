@@ -1,4 +1,4 @@
-"""What some scorers can do beside scoring: take further documents, be saved, and show passages by vectors."""
+"""What some scorers can do beside scoring: take further documents, drop some, be saved, and show passages by vectors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ class GrowingScorer(Protocol):
 
 
 @runtime_checkable
-class SavableScorer(Protocol):
-    """A scorer that drops documents, and that a saved index restores."""
+class ShrinkingScorer(Protocol):
+    """A scorer that drops documents."""
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep some of the previous documents, bool `[previous documents]`, and what was fitted."""
+
+
+@runtime_checkable
+class SavableScorer(Protocol):
+    """A scorer that a saved index restores."""
 
     def save(self, writer: Writer) -> None:
         """Write what was read and fitted."""

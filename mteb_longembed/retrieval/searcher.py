@@ -19,7 +19,7 @@ from mteb_longembed.files import counted, make_folder
 from mteb_longembed.given import read_given, read_pairs, without_surrogates
 from mteb_longembed.values import ENGLISH
 
-from .abilities import GrowingScorer, SavableScorer, ScorerWithVectors
+from .abilities import GrowingScorer, SavableScorer, ScorerWithVectors, ShrinkingScorer
 from .analyzer import Language
 from .hit import Hit
 from .passage_bm25 import VERSION, PassageBM25
@@ -201,7 +201,7 @@ class Searcher:
         self.empty += empty
 
     def _remove(self, ids: Sequence[str]) -> None:
-        if not isinstance(self.scorer, SavableScorer):
+        if not isinstance(self.scorer, ShrinkingScorer):
             raise InputError(f"{self!r} cannot remove documents: make a new searcher without them.")
         empty = set(self.empty)
         for key in ids:
