@@ -1,4 +1,4 @@
-"""What some scorers can do beside scoring: take further documents, drop some, be saved, and show passages by vectors."""
+"""What some scorers can do beside scoring: take further documents, drop some, be saved, show passages by vectors."""
 
 from __future__ import annotations
 
