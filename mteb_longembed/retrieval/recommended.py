@@ -7,11 +7,10 @@ from mteb_longembed.names import split_name
 from mteb_longembed.presets import PRESETS
 from mteb_longembed.zoo import entry_of, holds_model
 
-#: For models that average their tokens, and for all others (experiments/methods.md).
+#: For dense models that average their tokens, and for all others, such as late-interaction and sparse models
+#: (experiments/methods.md).
 RECOMMENDED = "hybrid"
 WITHOUT_AVERAGES = "windows:fusion=bm25"
-#: For models with late interaction, which have a vector for each token.
-LATE_INTERACTION = "pcw@32k:fusion=bm25"
 
 
 def recommended(name: str) -> str:
@@ -30,11 +29,8 @@ def recommended(name: str) -> str:
         return name  # mteb may know it, and says why if not
     if base.made is not None:
         return name  # it is extended already
-    preset = RECOMMENDED
-    if base.kind == "late-interaction":
-        preset = LATE_INTERACTION
-    elif base.kind == "sparse" or base.pooling not in (None, "mean"):
-        preset = WITHOUT_AVERAGES
+    averages = base.kind == "dense" and base.pooling in (None, "mean")
+    preset = RECOMMENDED if averages else WITHOUT_AVERAGES
     return f"{name}+{preset}"
 
 
