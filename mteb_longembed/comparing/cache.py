@@ -40,29 +40,30 @@ class Cache:
         self.refused = ""
 
     def find(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
-        """Return each query's scores from an earlier run, as `evaluate` returns them; None if there are none.
-
-        Pages of a file have checksums: a file that is damaged does not count.
-        """
-        try:
-            return pd.read_parquet(self._scores(meta, split), page_checksum_verification=True)
-        except (OSError, ValueError):  # there is none, or it is made again
-            return None
+        """Return each query's scores from an earlier run, as `evaluate` returns them; None if there are none."""
+        return self._table(self._scores(meta, split))
 
     def keep(self, meta: ModelMeta, split: Split, scores: pd.DataFrame) -> None:
         """Keep each query's scores. If the disk refuses that, it is noted in `refused`."""
-        self._keep(self._scores(meta, split), scores.to_parquet(write_page_checksum=True))
+        self._keep_table(self._scores(meta, split), scores)
 
     def find_passages(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
         """Return the passages that an earlier run has kept, see `shown_passages`; None if there are none."""
-        try:
-            return pd.read_parquet(self._passages(meta, split), page_checksum_verification=True)
-        except (OSError, ValueError):
-            return None
+        return self._table(self._passages(meta, split))
 
     def keep_passages(self, meta: ModelMeta, split: Split, passages: pd.DataFrame) -> None:
         """Keep passages for the same command's page."""
-        self._keep(self._passages(meta, split), passages.to_parquet(write_page_checksum=True))
+        self._keep_table(self._passages(meta, split), passages)
+
+    def _table(self, path: Path) -> pd.DataFrame | None:
+        """Return a table that was kept. Its pages have checksums: a file that is damaged does not count."""
+        try:
+            return pd.read_parquet(path, page_checksum_verification=True)
+        except (OSError, ValueError):  # there is none, or it is made again
+            return None
+
+    def _keep_table(self, path: Path, table: pd.DataFrame) -> None:
+        self._keep(path, table.to_parquet(write_page_checksum=True))
 
     def _keep(self, path: Path, content: bytes | str) -> None:
         make_folder("the folder of scores", path.parent)

@@ -89,6 +89,14 @@ def covers_benchmark(results: pd.DataFrame) -> bool:
     return any(pair <= has_all for pair in generated) and set(REAL_TASKS) <= set(lengths.index)
 
 
+def _with_length(results: pd.DataFrame, failure: str) -> pd.DataFrame:
+    """Return the results of splits by length, or raise InputError with what fails without them."""
+    found = results.dropna(subset=["length"])
+    if found.empty:
+        raise InputError(f"{failure}: no result has splits such as test_1024.")
+    return found
+
+
 def by_length(results: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of each task that has splits by length, one row for each model, as in the paper's table.
 
@@ -101,9 +109,7 @@ def by_length(results: pd.DataFrame) -> pd.DataFrame:
     Raises:
         InputError: if no task has splits by length.
     """
-    frame = results.dropna(subset=["length"])
-    if frame.empty:
-        raise InputError("there is no table by length: no result has splits such as test_1024.")
+    frame = _with_length(results, "there is no table by length")
     frame = frame.assign(extends=frame["strategy"] != "none")
     order = ["task", "base", "extends", "model", "revision"]
     scores = frame.pivot(index=[*order, "target"], columns="length", values="score")
@@ -131,9 +137,7 @@ def draw(results: pd.DataFrame) -> Figure:
     Raises:
         InputError: if no task has splits by length.
     """
-    lengths = results.dropna(subset=["length"])
-    if lengths.empty:
-        raise InputError("there is nothing to draw by length: no result has splits such as test_1024.")
+    lengths = _with_length(results, "there is nothing to draw by length")
     tasks = list(lengths["task"].unique())
     models = list(lengths["model"].unique())
     figure, all_axes = panels(5.4 * len(tasks), 4 + 0.16 * len(models), len(tasks))

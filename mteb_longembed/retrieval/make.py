@@ -34,7 +34,7 @@ from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
 from .sparse_scorer import SparseScorer
 from .vector_scorer import VectorScorer
 
-#: What mteb runs for a model of ours.
+#: What mteb runs for an extended model.
 LoadedModel = LongEncoder | SparseEncoderWrapper | MultiVectorWrapper | MTEBSearch
 
 
@@ -73,9 +73,8 @@ def scorer_of(model: Any) -> Scorer:
         return model.scorer
     if isinstance(model, SparseEncoderWrapper) and not isinstance(model.model, LongSparseEncoder):
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", model)))
-    if isinstance(model, MultiVectorWrapper) and isinstance(model.model, LongMultiVectorEncoder):
-        return searching(Pass(lambda: model), None, SearchSettings())
-    if hasattr(model, "encode"):
+    is_late = isinstance(model, MultiVectorWrapper) and isinstance(model.model, LongMultiVectorEncoder)
+    if is_late or hasattr(model, "encode"):
         return searching(Pass(lambda: model), None, SearchSettings())
     if not hasattr(model, "index"):
         raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")

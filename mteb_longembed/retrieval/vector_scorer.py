@@ -176,9 +176,8 @@ class VectorScorer(PassScorer):
     def _best_window(self, query: np.ndarray, index: int) -> int:
         """Return which passage of a document has the best MaxSim, each encoded on its own."""
         text = self.encoded.documents.texts[index]
-        return int(
-            np.argmax(self._text_scores(query, [text[start:end] for start, end in self._spans[index]]))
-        )
+        parts = [text[start:end] for start, end in self._spans[index]]
+        return int(np.argmax(self._text_scores(query, parts)))
 
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """Return how well short texts, each encoded like a document, answer a query, `[texts]`."""
