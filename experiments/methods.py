@@ -90,11 +90,16 @@ def is_hybrid(method: str) -> bool:
     return "fusion=bm25" in (METHODS | TOKEN_METHODS)[method]
 
 
-def measure(folder: Path, model: Path, sample: int | None) -> None:
+def measure(folder: Path, model: Path, sample: int | None, dtype: str) -> None:
     """Measure all methods with a model on a collection, and replace the old rows of the file."""
     kind = open_checkpoint(ModelSpec.parse(f"{model}+none")).base.kind
     methods = METHODS if kind == "dense" else TOKEN_METHODS
-    names = {method: named(name.replace("MODEL", str(model))).id for method, name in methods.items()}
+    names = {}
+    for method, name in methods.items():
+        given = named(name.replace("MODEL", str(model))).id
+        if dtype != "fp32":
+            given = named(given.replace("+pcw@32768:", f"+pcw@32768:dtype={dtype},")).id
+        names[method] = given
     files = {name: folder / f"{name}.jsonl" for name in ("corpus", "queries", "qrels")}
     comparison = compare(list(names.values()), bm25=False, metric="nDCG@10", sample=sample, **files)
     rows = rows_of(comparison, names)
@@ -143,13 +148,14 @@ def main() -> None:
     measured.add_argument("model", type=Path)
     measured.add_argument("names", nargs="*", help="default: all folders")
     measured.add_argument("--sample", type=int, help="number of documents, all judged ones among them")
+    measured.add_argument("--dtype", default="fp32", help="of the model: fp32 or bf16")
     commands.add_parser("page")
     args = parser.parse_args()
     if args.command == "page":
         page()
         return
     for name in args.names or sorted(folder.name for folder in args.collections.iterdir()):
-        measure(args.collections / name, args.model, args.sample)
+        measure(args.collections / name, args.model, args.sample, args.dtype)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,11 @@ class Row(NamedTuple):
     number: int
     values: Mapping[str, object]
 
+    @property
+    def where(self) -> str:
+        """Where it stands, in messages."""
+        return f"{self.name}, row {self.number}"
+
 
 def read_table(source: Source, name: str, *, trec: Sequence[str] = ()) -> pd.DataFrame:
     """Read all rows of a source as a table indexed by row number. Arguments and errors as for `read_rows`."""

@@ -1,0 +1,124 @@
+"""What a row of a user's data must be, as pydantic models: a document, a query, a judgement."""
+
+import math
+import re
+from numbers import Integral
+from typing import Annotated, Any, cast
+
+import pandas as pd
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+#: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
+MOST = 10_000
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def _id(value: object) -> str:
+    name = ""
+    if not isinstance(value, bool) and isinstance(value, (str, Integral)):
+        name = str(value)
+    if not name.strip() or _CONTROL.search(name):
+        rule = "a text or an integer, not empty and without control characters"
+        raise PydanticCustomError("id", rule)
+    return name
+
+
+def _text(value: object) -> str:
+    # JSON can contain half of a character, but files and tables cannot
+    if not isinstance(value, str) or _SURROGATE.search(value):
+        raise PydanticCustomError("text", "a text")
+    return value
+
+
+def _optional_text(value: object) -> str:
+    return "" if is_missing(value) else _text(value)
+
+
+def _label(value: object) -> str:
+    return "" if is_missing(value) else str(value).strip()
+
+
+def _score(value: object) -> int:
+    score = _whole_number(value)
+    if score is None or score > MOST:
+        raise PydanticCustomError("score", f"an integer of at most {MOST:,}")
+    return max(score, 0)
+
+
+def _whole_number(value: Any) -> int | None:
+    """Return the number if it is an integer, such as 1, 1.0 or "1.0", else None."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    if isinstance(value, bool) or not number.is_integer():
+        return None
+    return int(number)
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a table has no value here."""
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def brief(value: object) -> str:
+    """Return the beginning of a value, for a message."""
+    if is_missing(value):
+        return "none"
+    return ascii(value)[:60]
+
+
+Id = Annotated[str, BeforeValidator(_id)]
+Text = Annotated[str, BeforeValidator(_text)]
+
+
+def _column(*names: str) -> Any:
+    """Return a required field that is read from the first of these columns that a row has."""
+    return Field(validation_alias=AliasChoices(*names))
+
+
+class Record(BaseModel):
+    """A row. Column names are BEIR's and the LongEmbed data set's, and plain ones; other columns are ignored."""
+
+    model_config = ConfigDict(frozen=True, loc_by_alias=False)
+
+
+class Document(Record):
+    """A document of a corpus. It has a title or none, which is empty then."""
+
+    text: Text = _column("text", "contents")
+    id: Id = _column("_id", "id", "doc_id", "docid")
+    title: Annotated[str, BeforeValidator(_optional_text)] = ""
+
+    @property
+    def joined(self) -> str:
+        """Title and text, as models read them."""
+        return f"{self.title} {self.text}".strip()
+
+
+class Query(Record):
+    """A query, and the cluster that its file names, such as a session; empty if it names none."""
+
+    text: Text = _column("text", "query", "query_text")
+    id: Id = _column("_id", "id", "qid", "query_id", "q_id")
+    cluster: Annotated[str, BeforeValidator(_label)] = ""
+
+
+class Judgement(Record):
+    """How relevant a document is for a query. A score below 0 becomes 0, not relevant."""
+
+    query_id: Id = _column("query-id", "query_id", "qid", "q_id")
+    document_id: Id = _column("corpus-id", "corpus_id", "doc_id", "docid")
+    score: Annotated[int, BeforeValidator(_score)] = _column("score", "relevance", "rel", "label")
+
+
+def names_of(record: type[Record], field: str) -> list[str]:
+    """Return the columns that a field is read from."""
+    return cast("list[str]", cast("AliasChoices", record.model_fields[field].validation_alias).choices)
+
+
+#: The columns of a judgement's two ids.
+OF_JUDGEMENTS = {*names_of(Judgement, "query_id"), *names_of(Judgement, "document_id")}
