@@ -167,7 +167,7 @@ def count(
     target_len: int | None = None,
     split_text: CutChunks | None = None,
 ) -> Cost:
-    """Count tokens and vectors of all documents, or of their chunks: half a percent of the time of encoding them.
+    """Count tokens and vectors of all documents, or of their chunks. Nothing is encoded.
 
     Args:
         model: an extended model.
