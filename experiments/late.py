@@ -58,10 +58,28 @@ def speed(n_vectors: int, rounds: int) -> None:
     query = torch.from_numpy(tokens)
     counts = np.array([N_TOKENS])
     lengths = np.ones(vectors.n_vectors, np.float32)
+    every = torch.cat(tensors)
+    # random vectors of one length have numbers of about one range
+    small = {"bf16": every.bfloat16(), "int8": (every * 400).clamp(-127, 127).to(torch.int8)}
+    small_query = {"bf16": query.bfloat16(), "int8": (query * 400).clamp(-127, 127).to(torch.int8)}
+
+    def smaller_scores(kind: str) -> torch.Tensor:
+        """Return the MaxSim of vectors of another type, in blocks of about 1,000 documents."""
+        blocks = []
+        for block in small[kind].split(1_000 * N_CHUNKS):
+            if kind == "int8":
+                products = torch._int_mm(small_query[kind], block.T)
+            else:
+                products = small_query[kind] @ block.T
+            blocks.append(products.view(N_TOKENS, -1, N_CHUNKS).amax(2).float().mean(0))
+        return torch.cat(blocks)
+
     found = seconds(
         {
             "one query vector": lambda: document_scores(vectors, tokens[:1], lengths=lengths),
             "query tokens": lambda: document_scores(vectors, tokens, lengths=lengths, counts=counts),
+            "query tokens, bf16": lambda: smaller_scores("bf16"),
+            "query tokens, int8": lambda: smaller_scores("int8"),
             "sentence-transformers' maxsim": lambda: maxsim([query], tensors),
         },
         rounds,
