@@ -141,8 +141,9 @@ def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) 
     """Print the hits of each question, with the sentences that answer it: a model chooses them, or shared terms."""
     from mteb_longembed.retrieval.passages import excerpt
 
-    scores = getattr(searcher.vector_scorer, "text_scores", None) if searcher.shows_passages else None
-
+    scores = None
+    if searcher.vector_scorer is not None and searcher.shows_passages:
+        scores = searcher.vector_scorer.text_scores
     for query, hits in hits_of.items():
         if len(hits_of) > 1:
             print(query)

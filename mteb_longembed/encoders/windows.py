@@ -87,6 +87,14 @@ def passages_of(model: LongModelMixin, text: str) -> list[Span]:
     return [_passage(spans[group.numpy()]) for group in groups]
 
 
+def text_read(model: LongModelMixin, text: str) -> Span:
+    """Return start and end of the text that a model reads of a document; all of it without a fast tokenizer."""
+    if not getattr(model.tokenizer, "is_fast", False):
+        return (0, len(text))
+    _, offsets = tokens_read(model, document_prompt(model), text)
+    return _passage(np.array(offsets).reshape(-1, 2))
+
+
 def _passage(spans: np.ndarray) -> Span:
     # special tokens and the prompt have no characters of the document
     content = spans[spans[:, 1] > spans[:, 0]]

@@ -2,13 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
 
+from mteb_longembed.encoders.windows import text_read
 from mteb_longembed.errors import InputError
 
 from .encoding import Pass
+from .passages import short_windows
 from .representation import Representation
 from .scorer import Documents, Span
 from .settings import SearchSettings
@@ -27,7 +30,7 @@ class PassScorer(ABC):
 
     #: Whether a query has several vectors.
     is_late = False
-    #: Whether `passages` looks for the best window of a document that has one vector.
+    #: Whether `passages` encodes short windows of documents whose vectors have no passages.
     finds_windows = True
 
     def __init__(self, encoded: Pass, representation: Representation, settings: SearchSettings) -> None:
@@ -97,9 +100,40 @@ class PassScorer(ABC):
         """The scorer whose passages are shown."""
         return self
 
-    @abstractmethod
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Return for each query the best passage of each of these documents."""
+        """Return for each query the best short window of each of these documents, each encoded on its own."""
+        texts = self.encoded.documents.texts
+        spans = {}
+        parts = {}
+        for index in set(chain.from_iterable(indices)):
+            spans[index] = self._short_windows(texts[index])
+            parts[index] = [texts[index][start:end] for start, end in spans[index]]
+        several = [of_text for of_text in parts.values() if len(of_text) > 1]
+        # they are encoded together, and known below
+        self.encoded.document_arrays(self.representation, list(chain.from_iterable(several)))
+        found = []
+        for query, of_query in zip(queries, indices, strict=True):
+            best = []
+            for index in of_query:
+                chosen = 0
+                if len(spans[index]) > 1:
+                    chosen = int(self.text_scores(query, parts[index]).argmax())
+                best.append(spans[index][chosen])
+            found.append(best)
+        return found
+
+    @abstractmethod
+    def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """Return how well short texts, each encoded like a document, answer a query, `[texts]`."""
+
+    def _short_windows(self, text: str) -> list[Span]:
+        """Return the short windows of the text that the model reads, or all of that text as one."""
+        span = (0, len(text))
+        if self.encoded.is_ours:
+            span = text_read(self.encoded.model_of(self.representation), text)
+        if not self.finds_windows:
+            return [span]
+        return short_windows(text[: span[1]]) or [span]
 
     # ---- saving ------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """Score documents by the sparse vectors of a learned sparse model: one a document, or one for each window."""
 
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 from scipy import sparse
@@ -11,8 +10,6 @@ from mteb_longembed.values import Vectors
 
 from .encoding import Pass
 from .pass_scorer import PassScorer
-from .passages import short_windows
-from .scorer import Span
 from .settings import SearchSettings
 from .temperature import N_VECTORS, spread
 
@@ -52,20 +49,8 @@ class SparseScorer(PassScorer):
         rows = self.encoded.query_arrays(self.representation, queries)
         return sparse.csr_array(sparse.vstack(rows))
 
-    def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Return for each query the best passage of each of these documents, a short window encoded on its own."""
-        texts = self.encoded.documents.texts
-        spans = {}
-        parts = {}
-        for index in set(chain.from_iterable(indices)):
-            spans[index] = short_windows(texts[index]) or [(0, len(texts[index]))]
-            parts[index] = [texts[index][start:end] for start, end in spans[index]]
-        found = []
-        for query, of_query in zip(self._query_vectors(queries), indices, strict=True):
-            best = []
-            for index in of_query:
-                rows = self.encoded.document_arrays(self.representation, parts[index])
-                scores = [(row @ query.T).max() for row in rows]
-                best.append(spans[index][int(np.argmax(scores))])
-            found.append(best)
-        return found
+    def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """Return the best product of each short text's vectors with the query's, `[texts]`."""
+        row = self._query_vectors([query])
+        arrays = self.encoded.document_arrays(self.representation, texts)
+        return np.array([(rows @ row.T).max() for rows in arrays])

@@ -13,7 +13,7 @@ from mteb_longembed.values import Vectors
 from .chunks import Chunk
 from .encoding import Pass
 from .pass_scorer import PassScorer
-from .passages import best_run, short_windows
+from .passages import best_run
 from .scorer import Documents, Span, by_sentence
 from .settings import SearchSettings
 from .storage import Reader, Writer
@@ -150,10 +150,13 @@ class VectorScorer(PassScorer):
         with one vector, or one for each token, the best of its short windows, each encoded on its own.
         """
         self._prepare()
+        if self.encoded.is_late or not self.has_several_vectors:
+            return super().passages(queries, indices)
+        texts = self.encoded.documents.texts
         shown = set(chain.from_iterable(indices))
         for index in shown - self._spans.keys():
-            self._spans[index] = self._divided(self.encoded.documents.texts[index])
-        vectors = {} if self.encoded.is_late else self._passage_vectors(shown)
+            self._spans[index] = self._divided(texts[index])
+        vectors = {index: self._mapped(self._vectors.document(index)) for index in shown}
         rows, counts = self._query_vectors(queries)
         ends = np.cumsum(np.ones(len(queries), int) if counts is None else counts).tolist()
         found = []
@@ -161,49 +164,31 @@ class VectorScorer(PassScorer):
             best = []
             for index in of_query:
                 spans = self._spans[index]
-                if self.is_late and index in vectors:
-                    best.append(best_run(rows[first:last] @ vectors[index].T, spans))
-                    continue
-                chosen = 0
-                if index in vectors:
-                    chosen = int((rows[first:last] @ vectors[index].T).argmax())
-                elif self.encoded.is_late:
-                    chosen = self._best_window(rows[first:last], index)
-                best.append(spans[min(chosen, len(spans) - 1)])
+                similarities = rows[first:last] @ vectors[index].T
+                if self.is_late:
+                    best.append(best_run(similarities, spans))
+                else:
+                    best.append(spans[min(int(similarities.argmax()), len(spans) - 1)])
             found.append(best)
         return found
 
-    def _best_window(self, query: np.ndarray, index: int) -> int:
-        """Return which passage of a document has the best MaxSim, each encoded on its own."""
-        text = self.encoded.documents.texts[index]
-        parts = [text[start:end] for start, end in self._spans[index]]
-        return int(np.argmax(self._text_scores(query, parts)))
-
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
-        """Return how well short texts, each encoded like a document, answer a query, `[texts]`."""
+        """Return the MaxSim of each short text with the query, `[texts]`; of one query vector, the best product."""
         self._prepare()
         rows, _ = self._query_vectors([query])
-        return self._text_scores(rows, texts)
-
-    def _text_scores(self, query: np.ndarray, texts: Sequence[str]) -> np.ndarray:
         arrays = self.encoded.document_arrays(self.representation, texts)
         # rows of zeros fill up windows
-        tokens = [self._mapped(rows[rows.any(axis=-1)]) for rows in arrays]
-        return np.array([(query @ rows.T).max(axis=1).mean() for rows in tokens])
+        vectors = [self._mapped(array[array.any(axis=-1)]) for array in arrays]
+        return np.array([(rows @ of_text.T).max(axis=1).mean() for of_text in vectors])
 
     def _divided(self, text: str) -> list[Span]:
-        """Return the passages that may be shown, in the order of their vectors."""
+        """Return the passages of a document's vectors, in their order."""
         encoded = self.encoded
         if encoded.cut is not None:
             return [self._read_of(chunk, text) for chunk in encoded.cut(text)]
-        spans = [(0, len(text))]
-        if encoded.is_late:
-            return short_windows(text) or spans
-        if encoded.is_ours:
-            spans = passages_of(encoded.model_of(self.representation), text)
-        if self.has_several_vectors or not self.finds_windows:
-            return spans
-        return short_windows(text[: spans[0][1]]) or spans
+        if not encoded.is_ours:
+            return [(0, len(text))]
+        return passages_of(encoded.model_of(self.representation), text)
 
     def _read_of(self, chunk: Chunk, text: str) -> Span:
         """Return the part of a chunk that the model reads; all of it where the chunk has a text of its own."""
@@ -214,23 +199,6 @@ class VectorScorer(PassScorer):
         if not chunk.text[n_read:].strip():
             return chunk.span
         return start, start + n_read
-
-    def _passage_vectors(self, shown: set[int]) -> dict[int, np.ndarray]:
-        """Return the vectors of the passages of documents that have several, as they are compared, `[passages, d]`."""
-        if self.has_several_vectors:
-            return {index: self._mapped(self._vectors.document(index)) for index in shown}
-        texts = {}
-        for index in shown:
-            text = self.encoded.documents.texts[index]
-            if len(self._spans[index]) > 1:
-                texts[index] = [text[start:end] for start, end in self._spans[index]]
-        if texts:
-            # they are encoded together, and known below
-            self.encoded.text_rows(self.representation, list(chain.from_iterable(texts.values())))
-        return {
-            index: self._mapped(self.encoded.text_rows(self.representation, parts))
-            for index, parts in texts.items()
-        }
 
     # ---- saving ------------------------------------------------------------------------------------------
 

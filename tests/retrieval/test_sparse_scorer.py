@@ -222,3 +222,30 @@ def test_a_bare_name_gets_a_search_that_fits(bases, kind):
 def test_settings_of_dense_vectors_are_refused(bases, kind, setting):
     with pytest.raises(IncompatibleError, match="changes searches with dense vectors"):
         longembed.search(f"{bases[kind]}+pcw@128:{setting}", device="cpu")
+
+
+# ---- passages -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["sparse", "late"])
+@pytest.mark.parametrize("tail", ["+none", "+pcw@128:vectors=window"])
+def test_the_passage_is_the_best_short_window_of_the_text_that_is_read(bases, kind, tail):
+    text = " ".join(f"{tiny.text(25, number)}." for number in range(40))
+    made = searcher(f"{bases[kind]}{tail}", {"a": text})
+    (hit,) = made.search(QUERIES[0])
+    read = longembed.load(f"{bases[kind]}{tail}", device="cpu").max_seq_length
+    windows = [hit.passage, text[:300].rsplit(".", 1)[0]]
+    scores = made.vector_scorer.text_scores(QUERIES[0], windows)
+    assert len(hit.passage) <= 500 and scores[0] >= scores[1]
+    assert len(text[: hit.end].split()) <= read
+
+
+@pytest.mark.parametrize("kind", ["sparse", "late"])
+def test_without_passages_a_hit_has_the_text_that_was_read_and_nothing_is_encoded(bases, kind, monkeypatch):
+    text = tiny.text(400, 1)
+    made = longembed.search(f"{bases[kind]}+none", device="cpu", passages=False)
+    made.add(["a"], [text])
+    made.search(QUERIES[0])
+    monkeypatch.setattr(Pass, "_encode", lambda *given: pytest.fail("a text is encoded"))
+    (hit,) = made.search(QUERIES[0])
+    assert hit.start == 0 and text.startswith(hit.passage) and len(hit.passage) < len(text)
