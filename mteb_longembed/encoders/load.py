@@ -11,9 +11,9 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 
-from mteb_longembed.base_names import full_base
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import Settings
+from mteb_longembed.zoo import full_base
 
 from .backbone import LongTransformer
 from .base import base_of_loaded

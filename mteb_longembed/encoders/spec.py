@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator
 
-from mteb_longembed.base_names import full_base
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names import SEARCH_SETTINGS, ModelName, Settings, name_of
 from mteb_longembed.presets import PRESETS
 from mteb_longembed.values import Tokens, Vectors, read, read_fields
+from mteb_longembed.zoo import full_base
 
 #: Short spellings of compute types -> torch's names.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}

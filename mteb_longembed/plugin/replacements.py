@@ -7,10 +7,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.base_names import full_base
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError, nearest
 from mteb_longembed.names import is_extended_name, name_of
-from mteb_longembed.zoo import ZOO, holds_model
+from mteb_longembed.zoo import ZOO, full_base, holds_model
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
