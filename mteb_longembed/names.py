@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from mteb_longembed.bm25_names import is_bm25_name
@@ -50,10 +50,6 @@ class ModelName:
             return cls(text, text)
         base, strategy, target, settings = split_name(text)
         return cls(text, base, strategy, target, split_settings(text, settings))
-
-    def without(self, keys: Container[str]) -> Self:
-        """Return the name without the settings of these keys."""
-        return replace(self, settings={key: self.settings[key] for key in self.settings if key not in keys})
 
 
 def is_extended_name(text: str) -> bool:

@@ -24,9 +24,8 @@ from mteb_longembed.presets import PRESETS
 from mteb_longembed.retrieval.chunks import Chunker, CutChunks, NamedChunker, read_chunker
 from mteb_longembed.retrieval.experiments import model_meta
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
-from mteb_longembed.retrieval.naming import read_name, typed_name
 from mteb_longembed.retrieval.scorer import Scorer, full_name
-from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings
+from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings, read_name, typed_name
 from mteb_longembed.values import read_tokens
 from mteb_longembed.zoo import ZOO, entry_of, full_base, holds_model
 
