@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.files import Json
 
@@ -20,7 +21,7 @@ from .attention import Batch, keep_batch, running
 from .devices import to_device, tokens_at_once
 from .head import reader_of
 from .long_table import LongTable
-from .saved import BACKBONE, SavedSetting
+from .repository import BACKBONE
 from .swap import swap
 from .tokens import Ids, cutter_of
 from .vectors import BATCH, BOUNDS, RUNS, TOKEN_FEATURES, Features, TokenBatch, Windows, windows_of
@@ -29,6 +30,39 @@ from .vectors import BATCH, BOUNDS, RUNS, TOKEN_FEATURES, Features, TokenBatch, 
 OFFSET = "position_offset"
 #: How much more memory a token takes with its logits of all words than without.
 _LOGITS = 8
+
+
+@dataclass(frozen=True)
+class SavedSetting:
+    """The entry `longembed` of sentence_bert_config.json."""
+
+    strategy: Strategy  #: with all lengths and parameters
+    base: str  #: the name of the base that the model was made from
+    base_revision: str | None = None  #: the commit of the base on the hub
+    has_long_rows: bool = False  #: whether the position rows of long documents are in the weights
+
+    @classmethod
+    def read(cls, setting: Json, where: str) -> Self:
+        """Read the setting in the file `where`.
+
+        Raises:
+            ModelError: if it names none of our strategies, or a value breaks a rule.
+        """
+        try:
+            values = {**setting}
+            base, revision = values.pop("base"), values.pop("base_revision")
+            has_long_rows = bool(values.pop("has_long_rows", False))
+            return cls(STRATEGIES[values.pop("strategy")](**values), base, revision, has_long_rows)
+        except (TypeError, KeyError, ValueError) as error:
+            raise ModelError(f"{where} must hold a strategy with its parameters ({error}).") from error
+
+    def to_json(self) -> Json:
+        """Return the setting as it is saved."""
+        made_of = {"base": self.base, "base_revision": self.base_revision}
+        values = {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of}
+        if self.has_long_rows:
+            values["has_long_rows"] = True
+        return values
 
 
 class LongTransformer(Transformer):

@@ -16,13 +16,13 @@ from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.values import Vectors, read
 from mteb_longembed.zoo import ZooEntry, entry_of
 
+from .backbone import SavedSetting
 from .card import card_data
 from .e5rope import E5_ROPE
 from .head import as_transformer, pooling_mode, reader_of
 from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
 from .positions import allowed_len
-from .repository import Files, local_name
-from .saved import BACKBONE, SavedSetting
+from .repository import BACKBONE, Files, local_name
 
 #: The entry of a base that the zoo lacks.
 _UNLISTED = ZooEntry(hub_id="")

@@ -26,7 +26,7 @@ def own_model(
     if not (is_extended_name(name) or holds_model(name)):
         if not fetch_from_hf:
             return None
-        from mteb_longembed.encoders.saved import is_saved
+        from mteb_longembed.encoders.repository import is_saved
 
         if not is_saved(name, revision):
             return None
