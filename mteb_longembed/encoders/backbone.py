@@ -21,8 +21,8 @@ from .attention import Batch, keep_batch, running
 from .devices import to_device, tokens_at_once
 from .head import reader_of
 from .long_table import LongTable
+from .positions import swap
 from .repository import BACKBONE
-from .swap import swap
 from .tokens import Ids, cutter_of
 from .vectors import BATCH, BOUNDS, RUNS, TOKEN_FEATURES, Features, TokenBatch, Windows, windows_of
 
