@@ -19,8 +19,8 @@ from .backbone import LongTransformer
 from .build import load_base, load_checkpoint, translate_errors
 from .card import ADAPTED, adapted_card, facts_in, keep_card
 from .checkpoint import open_checkpoint
-from .digest import digest
 from .head import Head
+from .identity import digest
 from .kinds import EmbeddingModel, kind_of_loaded
 from .model import LongModelMixin, Model, with_head
 from .spec import ModelSpec

@@ -19,8 +19,8 @@ from .backbone import LongTransformer
 from .base import base_of_loaded
 from .build import extended, load_checkpoint
 from .checkpoint import checkpoint_of, open_checkpoint
-from .digest import digest
 from .head import reader_of
+from .identity import digest
 from .model import (
     LongModel,
     LongModelMixin,

@@ -15,8 +15,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .attention import ATTENTION, FusedAttention
-from .digest import BY_LENGTH
-from .long_rotary import LongRotary
+from .long_rotary import BY_LENGTH, LongRotary
 from .long_table import LongTable
 
 #: Model types with a table of learned positions. MPNet also adds a bucketed relative bias. It is constant beyond 128

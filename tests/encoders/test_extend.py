@@ -12,7 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import zoo
-from mteb_longembed.encoders.digest import digest
+from mteb_longembed.encoders.identity import digest
 from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from tests import tiny
@@ -48,7 +48,7 @@ def test_another_process_has_equal_digests_of_extended_and_saved_models(folder, 
     script = (
         "import sys\n"
         "from mteb_longembed import extend, load\n"
-        "from mteb_longembed.encoders.digest import digest\n"
+        "from mteb_longembed.encoders.identity import digest\n"
         "print(digest(extend(sys.argv[1], 'ntk')), digest(load(sys.argv[2], device='cpu')))\n"
     )
     command = [sys.executable, "-c", script, str(folder), str(tmp_path)]
