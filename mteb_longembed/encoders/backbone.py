@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
@@ -19,7 +20,6 @@ from mteb_longembed.files import Json
 
 from .attention import Batch, keep_batch, running
 from .devices import to_device, tokens_at_once
-from .head import reader_of
 from .long_table import LongTable
 from .positions import swap
 from .repository import BACKBONE
@@ -56,14 +56,6 @@ class SavedSetting:
         except (TypeError, KeyError, ValueError) as error:
             raise ModelError(f"{where} must hold a strategy with its parameters ({error}).") from error
 
-    def to_json(self) -> Json:
-        """Return the setting as it is saved."""
-        made_of = {"base": self.base, "base_revision": self.base_revision}
-        values = {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of}
-        if self.has_long_rows:
-            values["has_long_rows"] = True
-        return values
-
 
 class LongTransformer(Transformer):
     """sentence-transformers' `Transformer` with a strategy inside. It saves the base's files and one setting."""
@@ -89,10 +81,11 @@ class LongTransformer(Transformer):
             self.table.n_own -= self.strategy.target_len
 
     @classmethod
-    def of(cls, stock: Transformer) -> Self:
-        """Turn a private Transformer into ours, in place. `extend` then gives it a strategy."""
+    def of(cls, stock: Transformer, strategy: Strategy) -> Self:
+        """Turn a private Transformer into ours, in place, and put a strategy inside."""
         stock.__class__ = cls
         assert isinstance(stock, cls)
+        stock.extend(strategy)
         return stock
 
     def extend(self, strategy: Strategy) -> None:
@@ -123,9 +116,13 @@ class LongTransformer(Transformer):
 
     @property
     def longembed(self) -> Json:
-        """The setting that is saved: the strategy with its lengths and parameters, and the base."""
-        has_long_rows = self.table is not None and self.table.has_long_rows
-        return SavedSetting(self.strategy, self.base_name, self.base_revision, has_long_rows).to_json()
+        """The setting that is saved, as `SavedSetting.read` reads it."""
+        made_of = {"base": self.base_name, "base_revision": self.base_revision}
+        values = {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of}
+        table = self.table
+        if table is not None and table.has_long_rows:
+            values["has_long_rows"] = True
+        return values
 
     @property
     def table(self) -> LongTable | None:
@@ -295,6 +292,29 @@ class LongTransformer(Transformer):
         """Save the base's weights and files, and the setting."""
         check_merged(self)
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
+
+
+def reader_of(model: nn.Sequential) -> nn.Module:
+    """Return the module that reads documents: the first one, or the one of a router."""
+    first = model[0]
+    if isinstance(first, Router) and "document" in first.sub_modules:
+        document = first.sub_modules["document"]
+        assert isinstance(document, nn.Sequential)
+        first = document[0]
+    return first
+
+
+def as_transformer(reader: nn.Module) -> Transformer:
+    """Return the first module of a model, if it is a Transformer.
+
+    Raises:
+        ModelError: if it is another module, such as static embeddings.
+    """
+    if not isinstance(reader, Transformer):
+        raise ModelError(
+            f"the model starts with a {type(reader).__name__}, but only a Transformer can be extended."
+        )
+    return reader
 
 
 def backbone_of(model: nn.Sequential) -> LongTransformer:

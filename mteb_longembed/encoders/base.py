@@ -16,10 +16,10 @@ from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.values import Vectors, read
 from mteb_longembed.zoo import ZooEntry, entry_of
 
-from .backbone import SavedSetting
+from .backbone import SavedSetting, as_transformer, reader_of
 from .card import card_data
 from .e5rope import E5_ROPE
-from .head import as_transformer, pooling_mode, reader_of
+from .head import pooling_mode
 from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
 from .positions import allowed_len
 from .repository import BACKBONE, Files, local_name

@@ -19,12 +19,12 @@ from mteb_longembed.files import Json
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
 from mteb_longembed.names import Settings
 
-from .backbone import LongTransformer
+from .backbone import LongTransformer, as_transformer, reader_of
 from .base import Base
 from .card import card_data, facts_in
 from .checkpoint import Checkpoint
 from .e5rope import E5_ROPE, KEY_MAPPING
-from .head import Head, as_transformer, reader_of
+from .head import Head
 from .kinds import KINDS, EmbeddingModel
 from .model import OWNERS, LongModel, LongMultiVectorEncoder, of_modules, settings_of
 from .spec import DTYPES
@@ -172,8 +172,7 @@ def _check_loaded(first: Transformer, path: str) -> None:
 def extended(base: BaseModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """Build the model on a private base: swap the positions of its transformer, and pool windows in its head."""
     kind = checkpoint.base.kind
-    first = LongTransformer.of(as_transformer(reader_of(base)))
-    first.extend(checkpoint.strategy)
+    first = LongTransformer.of(as_transformer(reader_of(base)), checkpoint.strategy)
     step = checkpoint.base.entry.interpolation
     if step is not None and first.table is not None:
         # documents up to the trained length read each `step`-th row of a table that is interpolated already

@@ -15,11 +15,10 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.names import Settings
 from mteb_longembed.zoo import full_base
 
-from .backbone import LongTransformer
+from .backbone import LongTransformer, reader_of
 from .base import base_of_loaded
 from .build import extended, load_checkpoint
 from .checkpoint import checkpoint_of, open_checkpoint
-from .head import reader_of
 from .identity import digest
 from .model import (
     LongModel,
