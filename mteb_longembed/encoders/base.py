@@ -17,7 +17,6 @@ from mteb_longembed.values import Vectors, read
 from mteb_longembed.zoo import ZooEntry, entry_of
 
 from .backbone import SavedSetting, as_transformer, reader_of
-from .card import card_data
 from .e5rope import E5_ROPE
 from .head import pooling_mode
 from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
@@ -184,7 +183,7 @@ def base_of_loaded(model: EmbeddingModel, digest: str) -> Base:
     """Describe a loaded model: its user's name for it or `local/NAME`, with its digest as revision."""
     kind = kind_of_loaded(model)
     first = as_transformer(reader_of(model) if kind == "sparse" else model[0])
-    card = card_data(model)
+    card = model.model_card_data
     source = str(first.config.name_or_path or "")
     path = source or str(card.base_model or "")
     if not card.model_name and not path:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import torch
 from sentence_transformers import SentenceTransformer, SparseEncoder
-from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
 from tokenizers import processors
@@ -21,7 +20,7 @@ from mteb_longembed.names import Settings
 
 from .backbone import LongTransformer, as_transformer, reader_of
 from .base import Base
-from .card import card_data, facts_in
+from .card import facts_in
 from .checkpoint import Checkpoint
 from .e5rope import E5_ROPE, KEY_MAPPING
 from .head import Head
@@ -169,7 +168,7 @@ def _check_loaded(first: Transformer, path: str) -> None:
 # ---- the strategy in it --------------------------------------------------------------------------------------------
 
 
-def extended(base: BaseModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
+def extended(base: EmbeddingModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """Build the model on a private base: swap the positions of its transformer, and pool windows in its head."""
     kind = checkpoint.base.kind
     first = LongTransformer.of(as_transformer(reader_of(base)), checkpoint.strategy)
@@ -191,12 +190,12 @@ def extended(base: BaseModel, checkpoint: Checkpoint, device: str | None) -> Lon
     modules = [first, *head.modules(cuts=first.cuts)] if kind == "dense" else _whole(base, first)
     made = of_modules(modules, settings, device or str(base.device), kind)
     if vectors is None:
-        card_data(made).add_tags(card_data(base).tags or [])
+        made.model_card_data.add_tags(base.model_card_data.tags or [])
     made.remember(checkpoint)
     return made
 
 
-def _whole(base: BaseModel, first: LongTransformer) -> list[nn.Module]:
+def _whole(base: EmbeddingModel, first: LongTransformer) -> list[nn.Module]:
     """Return the modules of a late-interaction or sparse model, where windows become whole texts again."""
     modules = list(base)
     poolings = [part for part in base.modules() if isinstance(part, SpladePooling)]
