@@ -20,7 +20,7 @@ from mteb_longembed.names import Settings
 
 from .backbone import LongTransformer, as_transformer, reader_of
 from .base import Base
-from .card import facts_in
+from .card import facts_of
 from .checkpoint import Checkpoint
 from .e5rope import E5_ROPE, KEY_MAPPING
 from .head import Head
@@ -58,7 +58,7 @@ def load_checkpoint(
         path = base.files.path
         model = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
         _check_loaded(model.backbone, path)
-        model.backbone.base_facts = facts_in(model._model_card_text)
+        model.backbone.base_facts = facts_of(model)
     model.remember(checkpoint)
     return model
 
@@ -177,7 +177,7 @@ def extended(base: EmbeddingModel, checkpoint: Checkpoint, device: str | None) -
         # documents up to the trained length read each `step`-th row of a table that is interpolated already
         first.table.keep(first.table.weight.detach(), step)
         first.config.max_position_embeddings = len(first.table.weight)
-    first.base_facts = facts_in(base._model_card_text) or first.base_facts
+    first.base_facts = facts_of(base) or first.base_facts
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     settings = settings_of(base)
     head = Head.of(base)
