@@ -193,13 +193,14 @@ def extend(
         raise InputError(
             f"the model is extended already (by {backbone.strategy.KEY}): extend its base instead."
         )
-    described = base_of_loaded(base, digest(base))
     if isinstance(base, LongModelMixin) and base.checkpoint is not None:
         spec = replace(spec, dtype=base.checkpoint.spec.dtype)  # the base keeps its compute type
         described = base.checkpoint.base
         if not base.is_unchanged():
-            name = base.identity().base
-            described = replace(described, name=name, digest=digest(base))
+            now = base.identity()
+            described = replace(described, name=now.base, digest=now.revision)
+    else:
+        described = base_of_loaded(base, digest(base))
     return extended(copy.deepcopy(base), checkpoint_of(described, spec), device)
 
 
