@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mteb_longembed.encoders.attention import Batch, running
 from mteb_longembed.encoders.long_rotary import LongRotary
+from mteb_longembed.encoders.positions import swap
 from mteb_longembed.encoders.self_extend import attend, attend_band, self_extend, turns_of
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
-from mteb_longembed.encoders.swap import swap
 
 Row = dict[str, Any]
 TRAINED = 512  # tokens

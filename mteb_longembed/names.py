@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from mteb_longembed.bm25_names import is_bm25_name
@@ -28,7 +28,6 @@ SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten
 class ModelName:
     """The name of a model or of a search with it, parsed once. Values stay text."""
 
-    text: str  #: the whole name
     base: str  #: as it is written
     strategy: str | None = None  #: the key behind the last `+`, None if there is none
     target: str | None = None  #: behind the `@`
@@ -44,16 +43,12 @@ class ModelName:
             InputError: if a setting is not `key=value`, or is given twice.
 
         >>> ModelName.parse("e5-base+ntk@4k:sigma=4")
-        ModelName(text='e5-base+ntk@4k:sigma=4', base='e5-base', strategy='ntk', target='4k', settings={'sigma': '4'})
+        ModelName(base='e5-base', strategy='ntk', target='4k', settings={'sigma': '4'})
         """
         if holds_model(text):
-            return cls(text, text)
+            return cls(text)
         base, strategy, target, settings = split_name(text)
-        return cls(text, base, strategy, target, split_settings(text, settings))
-
-    def without(self, keys: Container[str]) -> Self:
-        """Return the name without the settings of these keys."""
-        return replace(self, settings={key: self.settings[key] for key in self.settings if key not in keys})
+        return cls(base, strategy, target, split_settings(text, settings))
 
 
 def is_extended_name(text: str) -> bool:

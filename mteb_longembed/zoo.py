@@ -1,14 +1,23 @@
-"""Aliases of published models, and the facts that their own files lack. No torch, no mteb.
+"""Names of bases: aliases of published models, with the facts that their own files lack, hub ids and folders.
 
 `prompts.json` has commits and prompts of published models, from mteb's registry (2.26) if it knows the model.
+No torch, no mteb.
 """
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from mteb_longembed.errors import InputError, UnknownNameError, nearest
+
+#: The organisation of a name without one, as sentence-transformers reads such names.
+_ORGANISATION = "sentence-transformers"
+#: A target or a setting behind a base without a strategy. Neither a hub id nor, as a rule, a folder has such signs.
+_TAIL = re.compile(r"(?P<base>.+?)(?P<tail>@[^/\\@:,]+([:,].*)?|[:,]\s*\w+=.*)")
 
 
 def is_folder(path: str | Path) -> bool:
@@ -135,3 +144,33 @@ def entry_of(base: str) -> ZooEntry | None:
     if holds_model(base):
         return None
     return ZOO.get(base) or _BY_HUB_ID.get(base)
+
+
+def full_base(name: str) -> str:
+    """Return the alias, folder or hub id that the name of a base means.
+
+    Raises:
+        InputError: if a target or settings stand behind it.
+        UnknownNameError: if the name is no hub id, or nearly an alias.
+
+    >>> full_base("e5-base"), full_base("all-MiniLM-L6-v2")
+    ('e5-base', 'sentence-transformers/all-MiniLM-L6-v2')
+    """
+    check_no_settings(name)
+    if re.search(r"[/\\]", name) or name in ZOO or is_folder(name):
+        return name
+    full = f"{_ORGANISATION}/{name}"
+    if entry_of(full) is None and (nearest(name, ZOO) or not re.fullmatch(r"\w[\w.-]*", name)):
+        raise UnknownNameError(
+            "base (not an alias, a folder or a hub id such as ORGANISATION/NAME)", name, ZOO
+        )
+    return full
+
+
+def check_no_settings(base: str) -> None:
+    """Raise InputError if a target or settings stand behind a base that has no strategy."""
+    match = None if is_folder(base) else _TAIL.fullmatch(base)
+    if match is not None:
+        raise InputError(
+            f"a target and settings must follow +STRATEGY, such as {match['base']}+pcw{match['tail']}, got {base!r}."
+        )

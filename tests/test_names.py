@@ -9,13 +9,12 @@ import pytest
 from mteb.models.model_implementations import MODEL_REGISTRY
 from pydantic import Field
 
-from mteb_longembed.base_names import full_base
 from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import is_extended_name
 from mteb_longembed.retrieval.recommended import recommended
 from mteb_longembed.values import read, read_tokens
-from mteb_longembed.zoo import ZOO, entry_of
+from mteb_longembed.zoo import ZOO, entry_of, full_base
 
 
 @pytest.mark.parametrize(

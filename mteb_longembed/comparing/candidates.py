@@ -12,7 +12,6 @@ import mteb
 from mteb.models import ModelMeta
 from mteb.models.model_implementations import MODEL_REGISTRY
 
-from mteb_longembed.base_names import full_base
 from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.positions import ABSOLUTE, positions_of
@@ -25,11 +24,10 @@ from mteb_longembed.presets import PRESETS
 from mteb_longembed.retrieval.chunks import Chunker, CutChunks, NamedChunker, read_chunker
 from mteb_longembed.retrieval.experiments import model_meta
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
-from mteb_longembed.retrieval.naming import read_name, typed_name
 from mteb_longembed.retrieval.scorer import Scorer, full_name
-from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings
+from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings, read_name, typed_name
 from mteb_longembed.values import read_tokens
-from mteb_longembed.zoo import ZOO, entry_of, holds_model
+from mteb_longembed.zoo import ZOO, entry_of, full_base, holds_model
 
 BM25 = "bm25:window=200"
 #: The same, which asks each sentence of a query on its own.

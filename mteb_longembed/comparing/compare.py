@@ -11,7 +11,6 @@ from typing import Any
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from mteb_longembed.base_names import full_base
 from mteb_longembed.data.sources import Data
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.checkpoint import open_checkpoint
@@ -25,6 +24,7 @@ from mteb_longembed.hub import silence
 from mteb_longembed.names import Settings
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
+from mteb_longembed.zoo import full_base
 
 from .cache import Cache
 from .candidates import (

@@ -2,17 +2,19 @@
 
 import random
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
 import numpy as np
+import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.spans import run_lengths, vector_tokens
-from mteb_longembed.encoders.tokens import cutter_of, document_prompt
+from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN, cutter_of, document_prompt
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.chunks import CutChunks
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
@@ -26,6 +28,8 @@ _TOKENS_OF_A_WORD = 4
 _AT_ONCE = 64
 #: So many characters of documents, drawn with a seed, say how long documents are.
 _SAMPLED = 20_000_000
+#: The text before the clock starts, in trained lengths.
+_WARM = 1.25
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,30 @@ def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
     n_read = int(lengths.clip(max=target_len or lengths.max()).sum())
     share_read = n_read / max(int(lengths.sum()), 1)
     return Cost(n_read, share_read, median_len=float(np.median(lengths)), longest=int(lengths.max()))
+
+
+def measure(model: LongModel, texts: Sequence[str]) -> tuple[float, int]:
+    """Measure how many tokens of documents a model encodes per second on this machine, and the bytes of one vector.
+
+    The first call of a new model makes things that are made only once, so a text that is a little longer than the
+    trained length runs before the clock starts. The embedding cache of the model is not used.
+    """
+    rows = model.backbone.token_ids(texts, document_prompt(model))
+    n_tokens = sum(map(len, [text.split() for text in texts] if rows is None else rows))
+    n_chars = int(_WARM * CHARS_PER_TOKEN * model.backbone.strategy.trained_len)
+    cache = model.embedding_cache
+    model.embedding_cache = None  # cached embeddings would say nothing about speed
+    try:
+        model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
+        started = time.perf_counter()
+        embeddings = model.encode_document(list(texts), show_progress_bar=False)
+        speed = n_tokens / (time.perf_counter() - started)
+    finally:
+        model.embedding_cache = cache
+    if isinstance(embeddings, torch.Tensor) and embeddings.is_sparse:
+        # a weight and the id of its term
+        return speed, 8 * embeddings._nnz() // len(texts)
+    return speed, torch.atleast_2d(torch.as_tensor(embeddings[0]))[0].nbytes
 
 
 def _texts(splits: Sequence[Split]) -> Iterator[str]:

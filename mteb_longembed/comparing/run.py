@@ -18,7 +18,6 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.devices import tokens_at_once
 from mteb_longembed.encoders.model import LongModel
-from mteb_longembed.encoders.speed import measure
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
@@ -35,7 +34,16 @@ from mteb_longembed.sentences import Span
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import Cost, chunk_texts, count, count_words_of, sampled_texts, share_of_words, tokens_of_words
+from .costs import (
+    Cost,
+    chunk_texts,
+    count,
+    count_words_of,
+    measure,
+    sampled_texts,
+    share_of_words,
+    tokens_of_words,
+)
 
 #: How often a speed is measured.
 _ROUNDS = 3

@@ -16,13 +16,12 @@ from mteb_longembed.names import Settings
 from mteb_longembed.values import Power, read
 
 from .backbone import LongTransformer
-from .build import load_checkpoint
-from .card import ADAPTED, adapted_card, facts_in, keep_card
+from .build import load_base, load_checkpoint, translate_errors
+from .card import ADAPTED, adapted_card, facts_of, keep_card
 from .checkpoint import open_checkpoint
-from .digest import digest
 from .head import Head
+from .identity import digest
 from .kinds import EmbeddingModel, kind_of_loaded
-from .load_base import load_base, translate_errors
 from .model import LongModelMixin, Model, with_head
 from .spec import ModelSpec
 from .tokens import MAX_TOKENS, sample_texts
@@ -117,8 +116,7 @@ def adapt(
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    facts = facts_in(model._model_card_text)
-    _describe(made, facts, known_as, weights, power, len(texts))
+    _describe(made, facts_of(model), known_as, weights, power, len(texts))
     return made
 
 

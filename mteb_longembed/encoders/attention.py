@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import repeat_kv
+from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
@@ -254,6 +255,38 @@ def _torchs(
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=repeats > 1
     )
+
+
+class FusedAttention(MPNetSelfAttention):
+    """MPNet's attention by torch's own function, with scaled queries; its relative bias is part of the mask.
+
+    transformers has only the plain form, with all scores in memory. Numbers are the same up to rounding.
+    """
+
+    strategy: Strategy
+
+    @classmethod
+    def put_into(cls, attention: MPNetSelfAttention, strategy: Strategy) -> None:
+        """Let a layer run this attention."""
+        attention.__class__ = cls
+        assert isinstance(attention, cls)
+        attention.strategy = strategy
+
+    def forward(  # type: ignore[override]  # a layer always has a bias
+        self, hidden_states: Tensor, attention_mask: Tensor | None, position_bias: Tensor, **kwargs: object
+    ) -> tuple[Tensor]:
+        """Return the tokens of documents, `[b, n, d]`, given the previous layer's."""
+        # the bias is the same for all documents; without padding there is no mask
+        added = position_bias[:1].expand_as(position_bias)
+        if attention_mask is not None:
+            added = position_bias + attention_mask
+        shape = (*hidden_states.shape[:-1], self.num_attention_heads, self.attention_head_size)
+        q, k, v = (part(hidden_states).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
+        if self.strategy.logn:
+            q = scaled_queries(q, current(), causal=False)
+        dropped = self.dropout.p if self.training else 0.0
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=added, dropout_p=dropped)
+        return (self.o(heads.transpose(1, 2).flatten(2)),)
 
 
 AttentionInterface.register(ATTENTION, long_attention)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
+from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.files import Json
 
 from .attention import Batch, keep_batch, running
 from .devices import to_device, tokens_at_once
-from .head import reader_of
 from .long_table import LongTable
-from .saved import BACKBONE, SavedSetting
-from .swap import swap
+from .positions import swap
+from .repository import BACKBONE
 from .tokens import Ids, cutter_of
 from .vectors import BATCH, BOUNDS, RUNS, TOKEN_FEATURES, Features, TokenBatch, Windows, windows_of
 
@@ -29,6 +30,31 @@ from .vectors import BATCH, BOUNDS, RUNS, TOKEN_FEATURES, Features, TokenBatch, 
 OFFSET = "position_offset"
 #: How much more memory a token takes with its logits of all words than without.
 _LOGITS = 8
+
+
+@dataclass(frozen=True)
+class SavedSetting:
+    """The entry `longembed` of sentence_bert_config.json."""
+
+    strategy: Strategy  #: with all lengths and parameters
+    base: str  #: the name of the base that the model was made from
+    base_revision: str | None = None  #: the commit of the base on the hub
+    has_long_rows: bool = False  #: whether the position rows of long documents are in the weights
+
+    @classmethod
+    def read(cls, setting: Json, where: str) -> Self:
+        """Read the setting in the file `where`.
+
+        Raises:
+            ModelError: if it names none of our strategies, or a value breaks a rule.
+        """
+        try:
+            values = {**setting}
+            base, revision = values.pop("base"), values.pop("base_revision")
+            has_long_rows = bool(values.pop("has_long_rows", False))
+            return cls(STRATEGIES[values.pop("strategy")](**values), base, revision, has_long_rows)
+        except (TypeError, KeyError, ValueError) as error:
+            raise ModelError(f"{where} must hold a strategy with its parameters ({error}).") from error
 
 
 class LongTransformer(Transformer):
@@ -55,10 +81,11 @@ class LongTransformer(Transformer):
             self.table.n_own -= self.strategy.target_len
 
     @classmethod
-    def of(cls, stock: Transformer) -> Self:
-        """Turn a private Transformer into ours, in place. `extend` then gives it a strategy."""
+    def of(cls, stock: Transformer, strategy: Strategy) -> Self:
+        """Turn a private Transformer into ours, in place, and put a strategy inside."""
         stock.__class__ = cls
         assert isinstance(stock, cls)
+        stock.extend(strategy)
         return stock
 
     def extend(self, strategy: Strategy) -> None:
@@ -89,9 +116,13 @@ class LongTransformer(Transformer):
 
     @property
     def longembed(self) -> Json:
-        """The setting that is saved: the strategy with its lengths and parameters, and the base."""
-        has_long_rows = self.table is not None and self.table.has_long_rows
-        return SavedSetting(self.strategy, self.base_name, self.base_revision, has_long_rows).to_json()
+        """The setting that is saved, as `SavedSetting.read` reads it."""
+        made_of = {"base": self.base_name, "base_revision": self.base_revision}
+        values = {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of}
+        table = self.table
+        if table is not None and table.has_long_rows:
+            values["has_long_rows"] = True
+        return values
 
     @property
     def table(self) -> LongTable | None:
@@ -261,6 +292,29 @@ class LongTransformer(Transformer):
         """Save the base's weights and files, and the setting."""
         check_merged(self)
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
+
+
+def reader_of(model: nn.Sequential) -> nn.Module:
+    """Return the module that reads documents: the first one, or the one of a router."""
+    first = model[0]
+    if isinstance(first, Router) and "document" in first.sub_modules:
+        document = first.sub_modules["document"]
+        assert isinstance(document, nn.Sequential)
+        first = document[0]
+    return first
+
+
+def as_transformer(reader: nn.Module) -> Transformer:
+    """Return the first module of a model, if it is a Transformer.
+
+    Raises:
+        ModelError: if it is another module, such as static embeddings.
+    """
+    if not isinstance(reader, Transformer):
+        raise ModelError(
+            f"the model starts with a {type(reader).__name__}, but only a Transformer can be extended."
+        )
+    return reader
 
 
 def backbone_of(model: nn.Sequential) -> LongTransformer:

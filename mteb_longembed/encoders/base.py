@@ -16,13 +16,12 @@ from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.values import Vectors, read
 from mteb_longembed.zoo import ZooEntry, entry_of
 
-from .card import card_data
+from .backbone import SavedSetting, as_transformer, reader_of
 from .e5rope import E5_ROPE
-from .head import as_transformer, pooling_mode, reader_of
+from .head import pooling_mode
 from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
 from .positions import allowed_len
-from .repository import Files, local_name
-from .saved import BACKBONE, SavedSetting
+from .repository import BACKBONE, Files, local_name
 
 #: The entry of a base that the zoo lacks.
 _UNLISTED = ZooEntry(hub_id="")
@@ -184,7 +183,7 @@ def base_of_loaded(model: EmbeddingModel, digest: str) -> Base:
     """Describe a loaded model: its user's name for it or `local/NAME`, with its digest as revision."""
     kind = kind_of_loaded(model)
     first = as_transformer(reader_of(model) if kind == "sparse" else model[0])
-    card = card_data(model)
+    card = model.model_card_data
     source = str(first.config.name_or_path or "")
     path = source or str(card.base_model or "")
     if not card.model_name and not path:

@@ -1,23 +1,34 @@
-"""A checkpoint is built into a model: its base is loaded, and its positions are swapped."""
+"""A checkpoint is built into a model: sentence-transformers loads its base, and its positions are swapped."""
 
+import contextlib
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 
-from sentence_transformers import SparseEncoder
-from sentence_transformers.base import BaseModel
+import torch
+from sentence_transformers import SentenceTransformer, SparseEncoder
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
+from tokenizers import processors
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
+from mteb_longembed.files import Json
+from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
 from mteb_longembed.names import Settings
 
-from .backbone import LongTransformer
-from .card import card_data, facts_in
+from .backbone import LongTransformer, as_transformer, reader_of
+from .base import Base
+from .card import facts_of
 from .checkpoint import Checkpoint
-from .head import Head, as_transformer, reader_of
-from .load_base import check_loaded, load_base, loading_options, translate_errors
+from .e5rope import E5_ROPE, KEY_MAPPING
+from .head import Head
+from .kinds import KINDS, EmbeddingModel
 from .model import OWNERS, LongModel, LongMultiVectorEncoder, of_modules, settings_of
+from .spec import DTYPES
 from .vectors import GroupByDocument, LongPooling
-from .weights import TokenWeights
+from .weights import TokenWeights, rows_of_vocabulary
 from .whole import JoinWindows, LongSpladePooling
 
 #: The classes that our saved models may name, beside sentence-transformers' own.
@@ -25,6 +36,8 @@ _CLASSES = {
     f"{kind.__module__}.{kind.__name__}": kind
     for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights, JoinWindows, LongSpladePooling)
 }
+#: Weights that an embedding model may lack: heads that it never runs.
+_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 
 
 def load_checkpoint(
@@ -41,26 +54,130 @@ def load_checkpoint(
             stock = load_base(base, device, checkpoint.spec.dtype, model_kwargs)
             return extended(stock, checkpoint, device)
         owner = OWNERS[base.kind] if base.vectors is None else LongMultiVectorEncoder
-        options = loading_options(base, checkpoint.spec.dtype, model_kwargs)
+        options = _loading_options(base, checkpoint.spec.dtype, model_kwargs)
         path = base.files.path
         model = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
-        check_loaded(model.backbone, path)
-        model.backbone.base_facts = facts_in(model._model_card_text)
+        _check_loaded(model.backbone, path)
+        model.backbone.base_facts = facts_of(model)
     model.remember(checkpoint)
     return model
 
 
-def extended(base: BaseModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
+@contextlib.contextmanager
+def translate_errors(base: Base) -> Iterator[None]:
+    """Translate any library's error, inside this context, into one sentence on why a base cannot be loaded."""
+    path = base.files.path
+    try:
+        with contextlib.nullcontext() if base.files.local else translate_hub_errors():
+            yield
+    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and not base.files.local and not hub_answers():
+            raise unreachable(path) from error
+        why = " ".join(str(error).split())[:250]
+        raise ModelError(
+            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
+        ) from error
+
+
+# ---- the base ------------------------------------------------------------------------------------------------------
+
+
+def _loading_options(base: Base, dtype: str | None, model_kwargs: Settings | None) -> Json:
+    """Return the arguments with which sentence-transformers loads the files of a base and no others."""
+    computed = {} if dtype is None else {"dtype": DTYPES[dtype]}
+    return {
+        "trust_remote_code": base.runs_code,
+        "model_kwargs": {**(model_kwargs or {}), **computed},
+        "revision": base.files.commit,
+        # if the hub does not answer, no file is retried: the small files came from the cache too
+        "local_files_only": base.files.local or not hub_answers(),
+    }
+
+
+def load_base(
+    base: Base, device: str | None, dtype: str | None = None, model_kwargs: Settings | None = None
+) -> EmbeddingModel:
+    """Load the base as its files describe it, in sentence-transformers' own classes. The zoo fills the gaps.
+
+    Without a device, it goes to the best one.
+    """
+    kwargs = _loading_options(base, dtype, model_kwargs)
+    entry = base.entry
+    # None is replaced by the value in the files
+    options: Json = {
+        "device": device,
+        "prompts": {"query": entry.query_prompt, "document": entry.document_prompt},
+    }
+    if entry.config:
+        kwargs["config_kwargs"] = dict(entry.config)
+    if base.config.architectures == [E5_ROPE]:
+        kwargs["model_kwargs"]["key_mapping"] = KEY_MAPPING
+    if base.modules or entry.pooling is None:
+        model = KINDS[base.kind](base.files.path, **options, **kwargs)
+    else:
+        inner = Transformer.load(base.files.path, **kwargs)
+        modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+        model = SentenceTransformer(modules=modules, **options)
+    first = as_transformer(reader_of(model))
+    if base.config.architectures == [E5_ROPE]:
+        vars(first.model)["_weight_conversions"] = []  # it is saved under transformers' names
+    _check_loaded(first, base.files.path)
+    if entry.append_eos:
+        _append_eos(model.tokenizer)
+    return model
+
+
+def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already."""
+    eos = tokenizer.eos_token
+    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+        return
+    template = processors.TemplateProcessing(
+        single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
+    )
+    backend = tokenizer.backend_tokenizer
+    before = [] if backend.post_processor is None else [backend.post_processor]
+    backend.post_processor = processors.Sequence([*before, template])
+
+
+def _check_loaded(first: Transformer, path: str) -> None:
+    """Raise ModelError if a base that has just been loaded lacks weights that it needs, or its tokenizer's files.
+
+    transformers draws missing weights at random, and makes a tokenizer that knows only special tokens.
+    """
+    missing = []
+    for name, weight in first.model.named_parameters():
+        is_used = first.transformer_task == "fill-mask" or not _HEADS.search(name)
+        if is_used and not vars(weight).get("_is_hf_initialized"):
+            missing.append(name)
+    if missing:
+        shown = ", ".join(sorted(missing)[:3])
+        raise ModelError(
+            f"the checkpoint in {path} lacks {len(missing)} weights that the model needs: {shown}."
+        )
+    rows = rows_of_vocabulary(first)
+    if 2 * len(first.tokenizer or ()) < rows:
+        raise ModelError(
+            f"the tokenizer of {path} must have at least half as many entries as the model's table has rows "
+            f"({rows:,}), got {len(first.tokenizer or ()):,}: add its own files, such as tokenizer.json."
+        )
+
+
+# ---- the strategy in it --------------------------------------------------------------------------------------------
+
+
+def extended(base: EmbeddingModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """Build the model on a private base: swap the positions of its transformer, and pool windows in its head."""
     kind = checkpoint.base.kind
-    first = LongTransformer.of(as_transformer(reader_of(base)))
-    first.extend(checkpoint.strategy)
+    first = LongTransformer.of(as_transformer(reader_of(base)), checkpoint.strategy)
     step = checkpoint.base.entry.interpolation
     if step is not None and first.table is not None:
         # documents up to the trained length read each `step`-th row of a table that is interpolated already
         first.table.keep(first.table.weight.detach(), step)
         first.config.max_position_embeddings = len(first.table.weight)
-    first.base_facts = facts_in(base._model_card_text) or first.base_facts
+    first.base_facts = facts_of(base) or first.base_facts
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     settings = settings_of(base)
     head = Head.of(base)
@@ -73,12 +190,12 @@ def extended(base: BaseModel, checkpoint: Checkpoint, device: str | None) -> Lon
     modules = [first, *head.modules(cuts=first.cuts)] if kind == "dense" else _whole(base, first)
     made = of_modules(modules, settings, device or str(base.device), kind)
     if vectors is None:
-        card_data(made).add_tags(card_data(base).tags or [])
+        made.model_card_data.add_tags(base.model_card_data.tags or [])
     made.remember(checkpoint)
     return made
 
 
-def _whole(base: BaseModel, first: LongTransformer) -> list[nn.Module]:
+def _whole(base: EmbeddingModel, first: LongTransformer) -> list[nn.Module]:
     """Return the modules of a late-interaction or sparse model, where windows become whole texts again."""
     modules = list(base)
     poolings = [part for part in base.modules() if isinstance(part, SpladePooling)]

@@ -38,12 +38,13 @@ def keep_card(model: BaseModel, text: str | None) -> None:
     model._model_card_text = text  # type: ignore[assignment]  # its type says only None
 
 
-def facts_in(card: str | None) -> Json:
-    """Return what the text of a card says of licence, language and base model; nothing if it cannot be read."""
-    if not (card or "").lstrip().startswith("---"):
+def facts_of(model: BaseModel) -> Json:
+    """Return what a model's card says of licence, language and base model; nothing if it cannot be read."""
+    card = model._model_card_text or ""
+    if not card.lstrip().startswith("---"):
         return {}
     try:
-        data: Any = ModelCard(card or "", ignore_metadata_errors=True).data
+        data: Any = ModelCard(card, ignore_metadata_errors=True).data
         facts = data.to_dict()
     except Exception:  # of the library for YAML, which is not ours to name
         return {}

@@ -68,7 +68,13 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         )
     if isinstance(spec.vectors, int):
         check_averages(f"vectors={spec.vectors}", base.name, base.pooling)
-    strategy = strategy_of(spec, base.trained_len, base.name)
+    length = spec.trained_len or base.trained_len
+    if length is None:
+        raise InputError(
+            f"{base.name} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
+        )
+    target = spec.target_len or spec.kind.default_target_len(length)
+    strategy = spec.kind(trained_len=length, target_len=target, **spec.params)
     if base.entry.interpolation is not None:
         # its table is interpolated already, by the rule of `pi`
         trained = base.trained_len or 1
@@ -97,18 +103,6 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         params=strategy.settings,
     )
     return Checkpoint(base, canonical, strategy)
-
-
-def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy:
-    """Return the strategy with all lengths and parameters, for a base of this name and trained length."""
-    length = spec.trained_len or trained_len
-    if not isinstance(length, int):
-        raise InputError(
-            f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
-        )
-    kind = spec.kind
-    target = spec.target_len or kind.default_target_len(length)
-    return kind(trained_len=length, target_len=target, **spec.params)
 
 
 def _as_saved(base: Base, strategy: Strategy, spec: ModelSpec) -> Checkpoint:

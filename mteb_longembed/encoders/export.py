@@ -15,9 +15,9 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import Json, whole_folder
 from mteb_longembed.names import Settings
 
-from .backbone import LongTransformer, check_merged
+from .backbone import LongTransformer, check_merged, reader_of
 from .card import card_of, keep_card
-from .head import Head, reader_of
+from .head import Head
 from .kinds import KINDS, kind_of_loaded
 from .load import load
 from .long_rotary import LongRotary

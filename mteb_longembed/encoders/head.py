@@ -5,17 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
-from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import (
     Dense,
     Normalize,
     Pooling,
-    Transformer,
     WordWeights,
 )
 from torch import nn
 
-from mteb_longembed.errors import IncompatibleError, ModelError
+from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.names import Settings
 from mteb_longembed.values import Vectors
 
@@ -164,29 +162,6 @@ def pooling_mode(settings: Settings) -> str | None:
     if isinstance(modes, str):
         return modes
     return "+".join(map(str, modes)) or None
-
-
-def reader_of(model: nn.Sequential) -> nn.Module:
-    """Return the module that reads documents: the first one, or the one of a router."""
-    first = model[0]
-    if isinstance(first, Router) and "document" in first.sub_modules:
-        document = first.sub_modules["document"]
-        assert isinstance(document, nn.Sequential)
-        first = document[0]
-    return first
-
-
-def as_transformer(reader: nn.Module) -> Transformer:
-    """Return the first module of a model, if it is a Transformer.
-
-    Raises:
-        ModelError: if it is another module, such as static embeddings.
-    """
-    if not isinstance(reader, Transformer):
-        raise ModelError(
-            f"the model starts with a {type(reader).__name__}, but only a Transformer can be extended."
-        )
-    return reader
 
 
 def is_linear(module: nn.Module, feature: str) -> bool:

@@ -6,6 +6,8 @@ from typing import Literal
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 from sentence_transformers.base import BaseModel
 
+from .vectors import GroupByDocument
+
 #: A model that embeds texts.
 EmbeddingModel = SentenceTransformer | MultiVectorEncoder | SparseEncoder
 #: What a base gives for a text: one dense vector, a vector for each token, or one weight for each word of a vocabulary.
@@ -40,6 +42,6 @@ def kind_of_modules(types: Sequence[str], model_type: object) -> Kind:
 
 def kind_of_loaded(model: BaseModel) -> Kind:
     """Return the kind of a loaded model; dense for our models with several vectors of a dense base."""
-    if type(model[-1]).__name__ == "GroupByDocument":
+    if isinstance(model[-1], GroupByDocument):
         return "dense"
     return next(kind for kind, owner in KINDS.items() if isinstance(model, owner))

@@ -11,16 +11,15 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 
-from mteb_longembed.base_names import full_base
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import Settings
+from mteb_longembed.zoo import full_base
 
-from .backbone import LongTransformer
+from .backbone import LongTransformer, reader_of
 from .base import base_of_loaded
 from .build import extended, load_checkpoint
 from .checkpoint import checkpoint_of, open_checkpoint
-from .digest import digest
-from .head import reader_of
+from .identity import digest
 from .model import (
     LongModel,
     LongModelMixin,
@@ -194,13 +193,14 @@ def extend(
         raise InputError(
             f"the model is extended already (by {backbone.strategy.KEY}): extend its base instead."
         )
-    described = base_of_loaded(base, digest(base))
     if isinstance(base, LongModelMixin) and base.checkpoint is not None:
         spec = replace(spec, dtype=base.checkpoint.spec.dtype)  # the base keeps its compute type
         described = base.checkpoint.base
         if not base.is_unchanged():
-            name = base.identity().base
-            described = replace(described, name=name, digest=digest(base))
+            now = base.identity()
+            described = replace(described, name=now.base, digest=now.revision)
+    else:
+        described = base_of_loaded(base, digest(base))
     return extended(copy.deepcopy(base), checkpoint_of(described, spec), device)
 
 

@@ -9,8 +9,11 @@ from mteb_longembed.encoders.strategies import Strategy
 
 from .attention import current
 from .devices import to_device
-from .digest import BY_LENGTH
 from .self_extend import CosSin
+
+#: Rope types whose frequencies depend on the input's length in transformers, which changes their buffers while a model
+#: runs.
+BY_LENGTH = ("dynamic", "longrope")
 
 
 class LongRotary(nn.Module):

@@ -10,13 +10,15 @@ from pathlib import Path, PureWindowsPath
 from posixpath import join
 from typing import Self, TypeVar
 
-from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.files import Json
 from mteb_longembed.hub import find
 from mteb_longembed.zoo import is_folder
 
 T = TypeVar("T", Json, list[object])
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+#: The class of the backbone of a model that we saved, as modules.json names it.
+BACKBONE = "mteb_longembed.encoders.model.LongTransformer"
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
 
@@ -142,3 +144,11 @@ def local_name(path: str | Path) -> str:
     """Return `local/NAME` for a folder. It is never a path, and every system allows it in a folder name."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name).strip("-.") or "model"
     return f"local/{stem}"
+
+
+def is_saved(name: str, revision: str | None) -> bool:
+    """Return whether a repository on the hub has a model that we saved. False if it cannot be read."""
+    try:
+        return BACKBONE in [module["type"] for module in Files.open(name, revision).modules()]
+    except LongEmbedError:
+        return False

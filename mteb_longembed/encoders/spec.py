@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator
 
-from mteb_longembed.base_names import full_base
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names import SEARCH_SETTINGS, ModelName, Settings, name_of
 from mteb_longembed.presets import PRESETS
 from mteb_longembed.values import Tokens, Vectors, read, read_fields
+from mteb_longembed.zoo import full_base
 
 #: Short spellings of compute types -> torch's names.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -69,7 +69,7 @@ class ModelSpec:
 
     @classmethod
     def of_name(cls, name: ModelName, **general: Any) -> Self:
-        """Return what a name requests. Settings of a search are none of a model: `retrieval.naming` reads them.
+        """Return what a name requests. Settings of a search are none of a model: `retrieval.settings` reads them.
 
         `general` are settings beside the name, which win over those in it if they are not None.
         """
@@ -80,7 +80,7 @@ class ModelSpec:
         if name.strategy not in STRATEGIES:
             raise UnknownNameError("strategy", name.strategy, [*STRATEGIES, *PRESETS])
         written = {key: name.settings[key] for key in OF_EVERY_NAME if key in name.settings}
-        params = name.without(OF_EVERY_NAME).settings
+        params = {key: value for key, value in name.settings.items() if key not in OF_EVERY_NAME}
         return cls(base, name.strategy, params=params, **{"target_len": name.target, **written, **general})
 
     def name(self, settings: Settings = MappingProxyType({})) -> str:

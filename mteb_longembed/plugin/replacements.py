@@ -7,10 +7,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.base_names import full_base
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError, nearest
 from mteb_longembed.names import is_extended_name, name_of
-from mteb_longembed.zoo import ZOO, holds_model
+from mteb_longembed.zoo import ZOO, full_base, holds_model
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
@@ -27,7 +26,7 @@ def own_model(
     if not (is_extended_name(name) or holds_model(name)):
         if not fetch_from_hf:
             return None
-        from mteb_longembed.encoders.saved import is_saved
+        from mteb_longembed.encoders.repository import is_saved
 
         if not is_saved(name, revision):
             return None

@@ -23,9 +23,8 @@ from mteb_longembed.names import Settings
 from mteb_longembed.zoo import ZOO
 
 from .make import LoadedModel, loaded_search, meta_of_bm25
-from .naming import read_name
 from .passage_bm25 import VERSION
-from .settings import BM25Settings, SearchSettings
+from .settings import BM25Settings, SearchSettings, read_name
 
 #: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
 SEARCH_VERSION = "se9"

@@ -26,11 +26,10 @@ from .encoding import Pass
 from .expansion import QueryExpansion
 from .hybrid import Hybrid
 from .mteb_search import ForeignSearch, MTEBSearch
-from .naming import read_name, typed_name
 from .pass_scorer import PassScorer
 from .passage_bm25 import VERSION, PassageBM25
 from .scorer import Scorer, full_name, full_revision
-from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
+from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
 from .sparse_scorer import SparseScorer
 from .vector_scorer import VectorScorer
 

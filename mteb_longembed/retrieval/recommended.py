@@ -1,11 +1,10 @@
 """The search that a model gets whose name has no strategy."""
 
-from mteb_longembed.base_names import check_no_settings
 from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.names import split_name
 from mteb_longembed.presets import PRESETS
-from mteb_longembed.zoo import entry_of, holds_model
+from mteb_longembed.zoo import check_no_settings, entry_of, holds_model
 
 #: For dense models that average their tokens, and for all others, such as late-interaction and sparse models
 #: (experiments/methods.md).

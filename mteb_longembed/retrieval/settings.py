@@ -1,14 +1,16 @@
-"""Search settings of a name: query representation, fusion with BM25, corpus weights, whitening; and BM25's own."""
+"""Names of searches and their settings: query representation, fusion with BM25, weights, whitening; and BM25's own."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
 from mteb_longembed.bm25_names import BM25_SETTINGS, MTEB_BM25, bm25_settings, is_bm25_name
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.names import SEARCH_SETTINGS, ModelName
 from mteb_longembed.values import Power, read_fields, read_tokens
 
 if TYPE_CHECKING:
@@ -105,6 +107,34 @@ class SearchSettings(_Settings):
             check_averages(f"weights={self.weights}", base.name, base.pooling)
         if self.query == "tokens":
             check_averages("query=tokens", base.name, base.pooling)
+
+
+def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
+    """Read the model and the search settings of a name.
+
+    Raises:
+        InputError: if the name or a value breaks a rule.
+    """
+    name = ModelName.parse(text)
+    settings = {key: value for key, value in name.settings.items() if key in SEARCH_SETTINGS}
+    others = {key: value for key, value in name.settings.items() if key not in SEARCH_SETTINGS}
+    if "expand" in settings:
+        raise InputError(
+            f"expand is a setting of BM25 alone, got it in {text!r}: leave it out, because fusion=bm25 expands queries "
+            "by the model itself."
+        )
+    return ModelSpec.of_name(replace(name, settings=others)), SearchSettings(**settings)
+
+
+def typed_name(spec: ModelSpec, settings: SearchSettings | None = None) -> str:
+    """Return the name as people type it: with a colon before the settings, where a canonical name has a comma.
+
+    Args:
+        spec: the model.
+        settings: the search; None for the model alone.
+    """
+    text = spec.name((settings or SearchSettings()).given)
+    return spec.base + text[len(spec.base) :].replace(",", ":", 1)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def compare(candidates: Sequence[Candidate], task: Any, out: Path, **options: An
 
 @pytest.fixture(autouse=True)
 def one_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No model is measured: `tests/encoders/test_speed.py` does that, and the command line with a real one."""
+    """No model is measured: `test_costs.py` does that, and the command line with a real one."""
     monkeypatch.setattr(run, "measure", lambda model, texts: (1000.0, 128))
 
 

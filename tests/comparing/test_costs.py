@@ -10,10 +10,9 @@ from datasets import Dataset
 import mteb_longembed
 from mteb_longembed.comparing import costs, run
 from mteb_longembed.comparing.candidates import named
-from mteb_longembed.comparing.costs import Lengths, document_lengths
+from mteb_longembed.comparing.costs import Lengths, document_lengths, measure
 from mteb_longembed.data.task import files_task
 from mteb_longembed.data.texts import texts_of
-from mteb_longembed.encoders.speed import measure
 from mteb_longembed.retrieval import scorer
 from mteb_longembed.retrieval.chunks import Chunk
 from tests import tiny
@@ -125,3 +124,29 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
     assert [result.summary.loc[one.id, "vectors"] for one in found] == [1, 1, 1, 2]
     assert [result.summary.loc[one.id, "bytes"] for one in found] == [128, 128, 128, 256]
     assert rows.loc[found[1].id].equals(rows.loc[found[2].id])
+
+
+def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(folder, monkeypatch) -> None:
+    model: Any = mteb_longembed.load(f"{folder}+gp@64")
+    texts, encoded, stores = [tiny.text(60, 1), tiny.text(9, 2)], [], []
+
+    def recorded(given: list[str], **kw: Any) -> Any:
+        encoded.append(list(given))
+        stores.append(model.embedding_cache)
+        return type(model).encode_document(model, given, **kw)
+
+    monkeypatch.setattr(model, "encode_document", recorded)
+    store = model.embedding_cache
+    assert measure(model, texts)[0] > 0
+    short = encoded.pop(0)
+    assert encoded == [texts] and len(short) == 1 and texts[0].startswith(short[0])
+    assert 4.5 * 16 <= len(short[0]) < len(texts[0])  # longer than the trained length of 16 tokens
+    assert stores == [None] * 2 and model.embedding_cache is store
+
+
+def test_a_vector_has_the_bytes_that_the_search_keeps(folder) -> None:
+    texts = [tiny.text(40, 1), tiny.text(9, 2)]
+    for tail in ("gp@64", "gp@64:vectors=5"):
+        model: Any = mteb_longembed.load(f"{folder}+{tail}")
+        rate, size = measure(model, texts)
+        assert rate > 0 and size == np.atleast_2d(np.asarray(model.encode_document(texts)[0]))[0].nbytes

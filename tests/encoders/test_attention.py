@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import swap
+from mteb_longembed.encoders import attention
 from mteb_longembed.encoders.attention import Batch, attend_plain
 from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
@@ -76,9 +76,9 @@ def test_gradients_of_a_window_equal_the_dense_form():
 def test_tokens_and_gradients_of_mpnet_are_those_of_transformers(lengths, tmp_path, monkeypatch) -> None:
     base = tiny.sentence_transformer("mpnet", tmp_path, name="tiny/mpnet")
     calls = []
-    function = swap.scaled_dot_product_attention
+    function = attention.F.scaled_dot_product_attention
     monkeypatch.setattr(
-        swap, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or function(*a, **k)
+        attention.F, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or function(*a, **k)
     )
     mask = (torch.arange(16) < torch.tensor(lengths)[:, None]).long()
     ids = torch.where(mask.bool(), torch.arange(10, 26), 1)

@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_leaves
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import attention
+from mteb_longembed.encoders.positions import swap
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.encoders.swap import swap
 from tests import tiny
 from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 

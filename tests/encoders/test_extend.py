@@ -12,7 +12,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import zoo
-from mteb_longembed.encoders.digest import digest
+from mteb_longembed.encoders import identity
+from mteb_longembed.encoders import load as load_module
+from mteb_longembed.encoders.identity import digest
 from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from tests import tiny
@@ -48,7 +50,7 @@ def test_another_process_has_equal_digests_of_extended_and_saved_models(folder, 
     script = (
         "import sys\n"
         "from mteb_longembed import extend, load\n"
-        "from mteb_longembed.encoders.digest import digest\n"
+        "from mteb_longembed.encoders.identity import digest\n"
         "print(digest(extend(sys.argv[1], 'ntk')), digest(load(sys.argv[2], device='cpu')))\n"
     )
     command = [sys.executable, "-c", script, str(folder), str(tmp_path)]
@@ -135,6 +137,18 @@ def test_a_model_that_is_extended_further_keeps_its_compute_type_in_its_name(fol
     by_name = load(f"{folder}+pi@64:dtype=bf16")
     assert extended.model_card_data.model_name == by_name.model_card_data.model_name
     assert extended.dtype == torch.bfloat16
+
+
+def test_weights_of_a_model_that_load_returned_are_hashed_only_if_they_were_changed(folder, monkeypatch):
+    model = load(f"{folder}+none")
+    hashed = []
+    for module in (load_module, identity):
+        monkeypatch.setattr(module, "digest", lambda changed: hashed.append(1) or digest(changed))
+    assert extend(model, "gp", 64).identity().base == f"local/{folder.name}" and not hashed
+    with torch.no_grad():
+        model[0].model.embeddings.word_embeddings.weight[0, 0] += 1
+    changed = extend(model, "gp", 64)
+    assert len(hashed) == 1 and changed.checkpoint.base.revision == digest(model)
 
 
 def test_a_model_of_no_folder_is_extended_whatever_is_in_the_current_one(base, folder, monkeypatch):

@@ -9,9 +9,8 @@ import pytest
 from mteb_longembed.encoders import repository
 from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.retrieval.naming import read_name, typed_name
 from mteb_longembed.retrieval.scorer import full_name
-from mteb_longembed.retrieval.settings import LEXICAL_WEIGHT
+from mteb_longembed.retrieval.settings import LEXICAL_WEIGHT, read_name, typed_name
 from tests import tiny
 
 
