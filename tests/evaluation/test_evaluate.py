@@ -126,6 +126,8 @@ def test_scores_are_equal_within_a_millionth_of_the_largest_that_is_kept() -> No
     assert first_with_ties(scores, 2).tolist() == [0, 1, 2]
     assert first_with_ties(scores, 2, 0.0).tolist() == [0, 1]
     assert first_with_ties(np.array([0.1, 0.5, 0.1]), 2, 0.0).tolist() == [0, 1, 2]
+    # step by step
+    assert first_with_ties(np.array([1 - 1.8e-6, 1 - 0.9e-6, 1]), 1).tolist() == [0, 1, 2]
 
 
 def test_a_score_that_is_no_number_is_told(tmp_path: Path) -> None:

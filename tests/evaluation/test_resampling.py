@@ -53,7 +53,7 @@ class Definition:
         )
         wide = 1.0
         n_free = n - len(sizes)
-        if n_free:
+        if n_free > 0:
             wide = stats.t.ppf(0.975, n_free) / stats.norm.ppf(0.975) * math.sqrt((n + 1) / n_free)
         drawn = np.random.default_rng([0, n]).standard_exponential((10_000, n + 1))
         drawn /= drawn.sum(axis=1, keepdims=True)
@@ -104,10 +104,17 @@ class Definition:
         return [mean, low, max(high, mean + spreads[best].std() * np.quantile(luckiest, 0.975))]
 
 
-#: Query 0 and 1 share a document, and so do query 2 of the first split and the first one of the second.
-SHARED = [[["x"], ["x"], ["y"], *[[]] * 6], [["y"], [], [], []]]
-SHARED_CLUSTERS = [[0, 1], [2, 9], [3], [4], [5], [6], [7], [8], [10], [11], [12]]
-DEFINITIONS = [([9, 4], SHARED, SHARED_CLUSTERS), ([3], None, [[0], [1], [2]]), ([1, 1], None, [[0], [1]])]
+#: Query 3 shares a document with 0 and 1, and another one with 2 and the first query of the second split.
+SHARED = [[["x"], ["x"], ["y"], ["x", "y"], *[[]] * 5], [["y"], [], [], []]]
+SHARED_CLUSTERS = [[0, 1, 3], [2, 3, 9], [4], [5], [6], [7], [8], [10], [11], [12]]
+#: Sizes of splits, labels, clusters: with many clusters, and with only 2, 1, 0 or -1 more than splits.
+DEFINITIONS = [
+    ([9, 4], SHARED, SHARED_CLUSTERS),
+    ([3], None, [[0], [1], [2]]),
+    ([2], None, [[0], [1]]),
+    ([1, 1], None, [[0], [1]]),
+    ([1, 1, 1], [[["x"]], [["x"]], [[]]], [[0, 1], [2]]),
+]
 
 
 @pytest.mark.parametrize("is_close", [False, True])
@@ -119,7 +126,7 @@ def test_intervals_and_shares_equal_the_definition(sizes, labels, clusters, is_c
         scores[1] = 0.9 * scores[0] + 0.1 * scores[1]
         scores[2] = scores[0]
     of_splits = np.split(scores, np.cumsum(sizes)[:-1], axis=1)
-    share = [0.7, 0.3][: len(sizes)] if len(sizes) > 1 else [1.0]
+    share = {1: [1.0], 2: [0.7, 0.3], 3: [0.5, 0.3, 0.2]}[len(sizes)]
     weights = np.repeat(np.array(share) / sizes, sizes)
     want = Definition(scores, weights, clusters, sizes)
     got = resample("abc", of_splits, labels, share)
@@ -232,7 +239,11 @@ def test_with_less_than_six_differing_groups_no_difference_is_claimed_however_la
             samples = candidates(first, second, labels=labels)
             assert samples.n_differing("a", "b") == n_differing
             if not is_claimed:
-                assert not samples.difference("a", "b").high < 0 and not samples.to_best("b", "ab").high < 0
+                assert not samples.difference("a", "b").high < 0 and not samples.difference("b", "a").low > 0
+                assert not samples.to_best("b", "ab").high < 0
+            elif not equal:
+                assert samples.difference("a", "b").high < 0 < samples.difference("b", "a").low
+                assert samples.to_best("b", "ab").high < 0
     assert samples.to_best("b", "ab").high < 0
 
 
