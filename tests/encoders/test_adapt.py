@@ -455,8 +455,10 @@ def test_50000_vectors_are_sampled_with_a_fixed_seed() -> None:
     )
 
 
-@pytest.mark.parametrize("rows", [np.zeros((0, 2)), np.array([[0.6, 0.8]]), np.full((3, 2), 1e3)])
-def test_one_vector_or_none_gives_the_identity(rows: np.ndarray) -> None:
+@pytest.mark.parametrize(
+    "rows", [np.zeros((0, 2)), np.array([[0.6, 0.8]]), np.zeros((3, 2)), np.full((3, 2), -1e3)]
+)
+def test_vectors_without_differences_give_the_identity(rows: np.ndarray) -> None:
     made = Whitening.fit(rows, 1.0)
     assert made.mean.tolist() == [0, 0] and made.matrix.tolist() == [[1, 0], [0, 1]]
 
@@ -469,7 +471,15 @@ def test_a_map_of_two_numbers_is_that_by_hand(power: float) -> None:
     assert made.mean.tolist() == [5, 7]
     variances = 0.99 * np.array([1.6, 0.4]) + 0.01  # the least shrinkage
     assert made.matrix == pytest.approx(np.diag(variances ** (-power / 2)), abs=1e-4)
+    # training leaves the map as it was fitted
+    assert not any(weight.requires_grad for module in made.modules() for weight in module.parameters())
+
+
+def test_two_vectors_are_enough_for_a_map() -> None:
+    made = Whitening.fit(np.array([[3.0, 1.0], [1.0, 1.0]]), 1.0)
+    assert made.mean.tolist() == [2, 1]
+    assert made.matrix == pytest.approx(np.diag([1.99**-0.5, 0.01**-0.5]))
 
 
 def test_zeros_stay_zeros_and_other_rows_get_length_1() -> None:
-    assert unit(np.array([[3.0, -4.0], [0.0, 0.0]])).tolist() == [pytest.approx([0.6, -0.8]), [0, 0]]
+    assert unit(np.array([[0.3, -0.4], [0.0, 0.0]])).tolist() == [pytest.approx([0.6, -0.8]), [0, 0]]
