@@ -28,7 +28,8 @@ ALONE: list[Mapping[int, float]] = [{term: 1.0} for term in range(10)]
 NEAR: list[Mapping[int, float]] = [
     {term: 1.0, (3 * term + 1) % 10: 0.4, (term + 5) % 10: 0.3} for term in range(10)
 ]
-QUERIES = [[0, 6], [9, 9, 3], [], [8, 1, 5, 5, 5]]
+TWO: list[Mapping[int, float]] = [{term: 1.0, (term + 5) % 10: 0.9} for term in range(10)]
+QUERIES = [[0, 6], [9, 9, 3], [], [8, 1, 5, 5, 5, 6]]
 
 
 def made(texts: Sequence[Sequence[int]] = TEXTS, calls: Sequence[tuple[int, int, int]] = CALLS) -> Postings:
@@ -74,7 +75,7 @@ def by_loops(
 
 
 @pytest.mark.parametrize(("calls", "n_blocks"), [(CALLS, 3), (TEXT_BY_TEXT, 3)])
-@pytest.mark.parametrize("matches", [ALONE, NEAR])
+@pytest.mark.parametrize("matches", [ALONE, NEAR, TWO])
 def test_scores_equal_loops_in_blocks_for_one_query_and_for_several(matches, calls, n_blocks) -> None:
     postings = made(TEXTS, calls)
     assert len(postings._blocks) == n_blocks and len(postings) == 8
@@ -90,6 +91,12 @@ def test_a_score_and_idfs_are_those_by_hand() -> None:
     assert postings.scores(asked([[0]], ALONE, 2)).tolist() == [pytest.approx([math.log(2) * 2 / 4.0625, 0])]
     assert postings.idf.tolist() == pytest.approx([math.log(2), math.log(1.2)])
     assert postings.idf_of(np.array([1, -1])).tolist() == pytest.approx([math.log(1.2), math.log(6)])
+
+
+def test_many_texts_of_few_terms_are_scored_for_a_later_term() -> None:
+    texts = [*[[0]] * 6, [1]]
+    got = made(texts, [(0, 6, 1), (6, 7, 2)]).scores(asked([[1, 0]], ALONE, 2))
+    assert got == pytest.approx(np.array(by_loops(texts, [[1, 0]], ALONE)))
 
 
 def test_what_stays_scores_as_if_there_had_never_been_more() -> None:
