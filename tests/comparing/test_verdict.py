@@ -10,7 +10,8 @@ import pytest
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import Row
-from mteb_longembed.comparing.verdict import Advice, Setting, advise, cautions, type_next
+from mteb_longembed.comparing.verdict import Advice, Setting, advise, cautions, gate, percent, type_next
+from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.settings import BM25Settings
 from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, frame, summary
 
@@ -84,6 +85,7 @@ def test_an_interrupted_comparison_says_so_first() -> None:
 def test_with_fewer_than_six_groups_nothing_is_claimed(n, n_clusters, asked) -> None:
     found = advice(summary({GOOD: n, BASE: 0}, n), n_queries=n, n_clusters=n_clusters)
     assert (found.verdict, found.typed) == ("nothing", "") and found.certainty.startswith(asked)
+    assert "judge 40 or more" in found.certainty
 
 
 def test_the_only_one_is_not_called_a_winner_of_anything() -> None:
@@ -110,6 +112,7 @@ def test_the_cheapest_of_those_that_are_good_enough_is_recommended_and_why() -> 
     ("change", "recommended"),
     [
         ({"near_share": 0.94}, GOOD),
+        ({"near_share": 0.95}, OTHER),
         ({"bytes": 9999.0}, GOOD),
         ({"flops": 1e6}, GOOD),
         ({"flops": None}, GOOD),
@@ -137,6 +140,7 @@ def named(*changes: dict[str, Any]) -> str:
 
 def test_of_what_costs_as_little_the_highest_score_is_named_and_only_if_it_may_well_be_near() -> None:
     assert named(SMALL, SMALL).startswith(" +pi@4096 is cheaper, and less than 2 points behind in 30 % ")
+    assert " is cheaper, and less than 2 points behind in 25 % " in named({**SMALL, "near_share": 0.25})
     # the second one of a class never stands for it
     assert named({**SMALL, "near_share": 0.24}, SMALL) == ""
     # where the cheapest class is not near, the next one is named
@@ -206,9 +210,40 @@ def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate
         ({}, 3, "base gives documents equal scores where that decides (3 queries): "),
         ({"share_unknown": 0.05}, 0, "5 % of the documents' tokens are unknown"),
         ({"longest": 513, "share_unknown": 0.0499}, 0, ""),
+        ({"longest": 0}, 0, ""),
     ],
 )
 def test_what_misleads_is_said_where_it_is_true(cost, tied, said) -> None:
     scores = frame({BASE: {KEY: answers(4, 8)}}, tied)
     found = cautions(scores, summary({BASE: 4, GOOD: 2}, 8, of={BASE: cost}))
     assert len(found) == bool(said) and all(said in note.text for note in found)
+
+
+# ---- a gate, and shares
+
+
+def test_a_gate_closes_if_the_whole_interval_is_below_zero() -> None:
+    scores = frame({GOOD: {KEY: answers(40)}, BASE: {KEY: answers(10)}, OTHER: {KEY: answers(38)}})
+    setting = Setting(n_queries=40, n_clusters=40)
+    is_open, said = gate(scores, setting, GOOD.id, BASE.id)
+    start = f"{BASE.id} is significantly below {GOOD.id}: -75.0 points (95 % interval -"
+    assert not is_open and said.startswith(start) and said.endswith(") on 40 queries.")
+    is_open, said = gate(scores, setting, BASE.id, GOOD.id)
+    assert is_open and f"{GOOD.id} is not significantly below {BASE.id}: +75.0 points" in said
+    assert gate(scores, setting, GOOD.id, OTHER.id)[0]
+    with pytest.raises(InputError, match="a gate needs two runs that have finished"):
+        gate(scores, setting, GOOD.id, FUSED.id)
+
+
+def test_only_exactly_none_and_all_are_0_and_100_percent() -> None:
+    shares = {
+        0: "0 %",
+        1e-4: "<1 %",
+        0.005: "<1 %",
+        0.0051: "1 %",
+        0.9949: "99 %",
+        0.995: ">99 %",
+        0.9999: ">99 %",
+        1: "100 %",
+    }
+    assert {share: percent(share) for share in shares} == shares
