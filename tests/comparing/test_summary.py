@@ -1,7 +1,7 @@
 """From scores by query to a row for each candidate."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import by_split, frame_of, queries_to_separate, summarise
+from mteb_longembed.evaluation.resampling import Interval
 from tests.comparing.frames import BASE, GOOD, KEY, answers, frame, row_of, summary
 
 
@@ -89,3 +90,25 @@ def test_more_queries_are_asked_for_only_where_they_would_separate_the_first_two
         # the interval shrinks with the root of the number of queries
         half = (rows[1].to_best.high - rows[1].to_best.mean) * math.sqrt(n / (n + more))
         assert half == pytest.approx(-rows[1].to_best.mean, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "high", "more"),
+    [(-6, -2, 2, 120), (-3, -2, -1, 1), (-2, -1, 0, 1), (-1, 0, 1, None), (math.nan, -1, math.nan, None)],
+)
+def test_an_interval_that_is_to_be_half_as_wide_needs_four_times_as_many_queries(
+    low, mean, high, more
+) -> None:
+    first, second = summary({GOOD: 30, BASE: 27})
+    rows = [first, replace(second, to_best=Interval(mean, low, high))]
+    assert queries_to_separate(rows, 40) == more
+    assert queries_to_separate([first], 40) is None
+
+
+def test_a_row_is_near_within_two_points_in_95_percent_of_the_resamples() -> None:
+    by_query = {f"q{i}": 0.5 for i in range(300)}
+    for less, is_near in ((0.019, True), (0.021, False)):
+        scores = frame({GOOD: {KEY: by_query}, BASE: {KEY: {q: x - less for q, x in by_query.items()}}})
+        row = row_of(summarise(scores, [GOOD, BASE]), BASE)
+        assert (row.near_share > 0.5) == is_near
+        assert [replace(row, near_share=x).is_good_enough for x in (0.9499, 0.95)] == [False, True]
