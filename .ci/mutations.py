@@ -30,7 +30,7 @@ TESTS = {
     "retrieval/expansion.py": "tests/retrieval/test_expansion.py",
     "retrieval/vectors.py": "tests/retrieval/test_vectors.py",
     "retrieval/passage_bm25.py": "tests/retrieval/test_passage_bm25.py",
-    "comparing/summary.py": "tests/comparing/test_summary.py",
+    "comparing/summary.py": "tests/comparing/test_summary.py tests/comparing/test_verdict.py",
     "comparing/verdict.py": "tests/comparing/test_verdict.py",
 }
 CONFIG = """
