@@ -122,6 +122,7 @@ def test_five_of_eight_clusters_show_no_difference_however_large_it_is() -> None
 def test_what_scores_every_query_as_the_best_does_is_the_same_and_others_are_not() -> None:
     found = summary({GOOD: 20, OTHER: 20, BASE: 10})
     assert [row.is_same for row in found] == [False, True, False]
+    assert [row.is_same for row in summary({GOOD: 20, BASE: 10})] == [False, False]
 
 
 def test_metrics_and_splits_keep_their_order() -> None:
