@@ -16,6 +16,7 @@ from mteb_longembed.comparing.verdict import (
     advise,
     cautions,
     gate,
+    operations_of,
     percent,
     times_base,
     type_next,
@@ -184,6 +185,13 @@ def test_operations_are_compared_with_those_of_the_own_base() -> None:
     assert "needs 4 times the operations of the base" in advice(made).price
 
 
+def test_the_price_of_a_base_is_in_kib_and_an_api_has_no_known_operations() -> None:
+    (base,) = rows({"bytes": 2.0**20}, of=summary({BASE: 40}, 50))
+    assert advice([base]).price == "It keeps 1,024.0 KB of vectors per document, reads 100 % of the text."
+    assert operations_of(replace(base, kind="bm25")) == 0
+    assert operations_of(replace(base, kind="api")) == 1e6
+
+
 def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
     name = f"{LEXICAL.name},expand=org/mine"
     near = Candidate(name, "", "bm25", words=BM25Settings.parse(name))
@@ -255,6 +263,11 @@ def test_a_gate_closes_if_the_whole_interval_is_below_zero() -> None:
     is_open, said = gate(scores, setting, BASE.id, GOOD.id)
     assert is_open and f"{GOOD.id} is not significantly below {BASE.id}: +75.0 points" in said
     assert gate(scores, setting, GOOD.id, OTHER.id)[0]
+    # half a point on each query is enough, also with two candidates alone
+    slightly = frame(
+        {GOOD: {KEY: {f"q{i}": 0.5 for i in range(300)}}, BASE: {KEY: {f"q{i}": 0.495 for i in range(300)}}}
+    )
+    assert not gate(slightly, setting, GOOD.id, BASE.id)[0]
     with pytest.raises(InputError, match="a gate needs two runs that have finished"):
         gate(scores, setting, GOOD.id, FUSED.id)
 
