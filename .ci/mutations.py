@@ -21,12 +21,17 @@ TESTS = {
     "evaluation/resampling.py": "tests/evaluation/test_resampling.py",
     "evaluation/metrics.py": "tests/evaluation/test_metrics.py",
     "evaluation/evaluate.py": "tests/evaluation/test_evaluate.py",
-    "encoders/weights.py": "tests/experiments/test_weights.py tests/encoders/test_adapt.py",
-    "encoders/whitening.py": "tests/experiments/test_weights.py tests/encoders/test_adapt.py",
+    "encoders/weights.py": "tests/encoders/test_adapt.py",
+    "encoders/whitening.py": "tests/encoders/test_adapt.py",
     "retrieval/hybrid.py": "tests/retrieval/test_hybrid.py",
-    "retrieval/temperature.py": "tests/retrieval/test_hybrid.py",
+    "retrieval/temperature.py": "tests/retrieval/test_temperature.py",
     "retrieval/joining.py": "tests/retrieval/test_vectors.py",
-    "retrieval/postings.py": "tests/retrieval/test_passage_bm25.py",
+    "retrieval/postings.py": "tests/retrieval/test_postings.py",
+    "retrieval/expansion.py": "tests/retrieval/test_expansion.py",
+    "retrieval/vectors.py": "tests/retrieval/test_vectors.py",
+    "retrieval/passage_bm25.py": "tests/retrieval/test_passage_bm25.py",
+    "comparing/summary.py": "tests/comparing/test_summary.py tests/comparing/test_verdict.py",
+    "comparing/verdict.py": "tests/comparing/test_verdict.py",
 }
 CONFIG = """
 [cosmic-ray]

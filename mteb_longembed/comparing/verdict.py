@@ -349,7 +349,7 @@ def percent(share: float) -> str:
     >>> percent(0.714), percent(0.9997), percent(0.0004), percent(1.0)
     ('71 %', '>99 %', '<1 %', '100 %')
     """
-    if 0 < share < 0.005:
+    if 0 < share <= 0.005:
         return "<1 %"
     if 0.995 <= share < 1:
         return ">99 %"

@@ -59,7 +59,10 @@ def read_metric(text: str) -> Metric:
 
 
 class Tie(NamedTuple):
-    """Documents with equal scores, or one document: how many rank higher, and the grade of each, 0 without one."""
+    """Documents with equal scores, or one document: how many rank higher, and the grade of each.
+
+    A document without a grade, or with one below 0, has 0.
+    """
 
     before: int
     grades: list[int]
@@ -91,7 +94,7 @@ def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolera
     room = tolerance * max((abs(score) for score in documents.values()), default=0.0)
     ties: list[Tie] = []
     for index, name in enumerate(order):
-        grade = judged.get(name, 0)
+        grade = max(judged.get(name, 0), 0)
         if ties and documents[order[index - 1]] - documents[name] <= room:
             ties[-1].grades.append(grade)
         else:
@@ -114,7 +117,7 @@ def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int
         ideal = sorted((float(max(grade, 0)) for grade in judged.values()), reverse=True)
         means: list[float] = []
         for tie in ties:
-            means += [sum(max(grade, 0) for grade in tie.grades) / tie.size] * tie.size
+            means += [sum(tie.grades) / tie.size] * tie.size
         return _discounted(means, rank) / _discounted(ideal, rank)
     if name == "AP":
         return _precision_sum(ties, rank) / n_relevant

@@ -171,21 +171,16 @@ class Resamples:
         if name == best or self.n_clusters == 1:
             return interval
         b = self.names.index(name)
-        own_error = 0.0
+        errors = {}
         by_chance = np.full(N_RESAMPLES, -math.inf)
         for other in names:
-            a = self.names.index(other)
-            # unseen clusters are good or bad for this one, against all others at once
-            seen, unseen = self._pair(b, a)
-            spread = seen + unseen * np.sign(0.5 - self._luck[:, b])
-            error = float(spread.std())
-            if other == best:
-                own_error = error
-            if other != name and error > _EQUAL:
-                np.maximum(by_chance, spread / error, out=by_chance)
-        if own_error <= _EQUAL:
-            return interval
-        reach = own_error * float(np.quantile(by_chance, 1 - (1 - CONFIDENCE) / 2))
+            if other != name:
+                # unseen clusters are good or bad for this one, against all others at once
+                seen, unseen = self._pair(b, self.names.index(other))
+                spread = seen + unseen * np.sign(0.5 - self._luck[:, b])
+                errors[other] = float(spread.std())
+                np.maximum(by_chance, spread / errors[other], out=by_chance)
+        reach = errors[best] * float(np.quantile(by_chance, 1 - (1 - CONFIDENCE) / 2))
         return Interval(interval.mean, interval.low, max(interval.high, interval.mean + reach))
 
     def _pair(self, a: int, b: int) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
 """From scores by query to a row for each candidate."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -9,7 +9,8 @@ import pytest
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import by_split, frame_of, queries_to_separate, summarise
-from tests.comparing.frames import BASE, GOOD, KEY, answers, frame, row_of, summary
+from mteb_longembed.evaluation.resampling import Interval
+from tests.comparing.frames import BASE, GOOD, KEY, OTHER, answers, frame, row_of, summary
 
 
 def test_the_best_is_first_and_a_sure_difference_has_an_interval_below_zero() -> None:
@@ -89,3 +90,43 @@ def test_more_queries_are_asked_for_only_where_they_would_separate_the_first_two
         # the interval shrinks with the root of the number of queries
         half = (rows[1].to_best.high - rows[1].to_best.mean) * math.sqrt(n / (n + more))
         assert half == pytest.approx(-rows[1].to_best.mean, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "high", "more"),
+    [(-6, -2, 2, 120), (-3, -2, -1, 1), (-2, -1, 0, 1), (-1, 0, 1, None), (math.nan, -1, math.nan, None)],
+)
+def test_an_interval_that_is_to_be_half_as_wide_needs_four_times_as_many_queries(
+    low, mean, high, more
+) -> None:
+    first, second = summary({GOOD: 30, BASE: 27})
+    rows = [first, replace(second, to_best=Interval(mean, low, high))]
+    assert queries_to_separate(rows, 40) == more
+    assert queries_to_separate([first], 40) is None
+
+
+def test_a_row_is_near_within_two_points_in_95_percent_of_the_resamples() -> None:
+    by_query = {f"q{i}": 0.5 for i in range(300)}
+    for less, is_near in ((0.0199, True), (0.0201, False)):
+        scores = frame({GOOD: {KEY: by_query}, BASE: {KEY: {q: x - less for q, x in by_query.items()}}})
+        row = row_of(summarise(scores, [GOOD, BASE]), BASE)
+        assert (row.near_share > 0.5) == is_near
+        assert [replace(row, near_share=x).is_good_enough for x in (0.9499, 0.95)] == [False, True]
+
+
+def test_five_of_eight_clusters_show_no_difference_however_large_it_is() -> None:
+    found = row_of(summary({BASE: 3, GOOD: 8}, 8), BASE)
+    assert found.to_best.high == 0 and found.standing == "not separated"
+
+
+def test_what_scores_every_query_as_the_best_does_is_the_same_and_others_are_not() -> None:
+    found = summary({GOOD: 20, OTHER: 20, BASE: 10})
+    assert [row.is_same for row in found] == [False, True, False]
+    assert [row.is_same for row in summary({GOOD: 20, BASE: 10})] == [False, False]
+
+
+def test_metrics_and_splits_keep_their_order() -> None:
+    scores = frame({BASE: {("Z", "test"): answers(20), ("A", "test"): answers(10)}})
+    scores["RR@5"] = scores["AP@5"] = scores["score"]
+    assert list(summarise(scores, [BASE])[0].metrics) == ["RR@5", "AP@5"]
+    assert by_split(scores)["task"].tolist() == ["Z", "A"]

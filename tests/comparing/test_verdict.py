@@ -10,7 +10,18 @@ import pytest
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import Row
-from mteb_longembed.comparing.verdict import Advice, Setting, advise, cautions, type_next
+from mteb_longembed.comparing.verdict import (
+    Advice,
+    Setting,
+    advise,
+    cautions,
+    gate,
+    operations_of,
+    percent,
+    times_base,
+    type_next,
+)
+from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.settings import BM25Settings
 from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, frame, summary
 
@@ -84,6 +95,7 @@ def test_an_interrupted_comparison_says_so_first() -> None:
 def test_with_fewer_than_six_groups_nothing_is_claimed(n, n_clusters, asked) -> None:
     found = advice(summary({GOOD: n, BASE: 0}, n), n_queries=n, n_clusters=n_clusters)
     assert (found.verdict, found.typed) == ("nothing", "") and found.certainty.startswith(asked)
+    assert "judge 40 or more" in found.certainty
 
 
 def test_the_only_one_is_not_called_a_winner_of_anything() -> None:
@@ -103,13 +115,17 @@ def test_the_cheapest_of_those_that_are_good_enough_is_recommended_and_why() -> 
     found = advice(near())
     assert (found.verdict, found.recommended) == ("good enough", OTHER.id)
     assert found.use == "Use +pi@4096: it is the cheapest that is good enough."
-    assert "It scores 74.0 " in found.certainty and OTHER.name in found.typed
+    assert found.certainty == (
+        "It scores 74.0 and is less than 2 points behind all others in 97 % of the resamples of 50 queries."
+    )
+    assert OTHER.name in found.typed
 
 
 @pytest.mark.parametrize(
     ("change", "recommended"),
     [
         ({"near_share": 0.94}, GOOD),
+        ({"near_share": 0.95}, OTHER),
         ({"bytes": 9999.0}, GOOD),
         ({"flops": 1e6}, GOOD),
         ({"flops": None}, GOOD),
@@ -137,6 +153,7 @@ def named(*changes: dict[str, Any]) -> str:
 
 def test_of_what_costs_as_little_the_highest_score_is_named_and_only_if_it_may_well_be_near() -> None:
     assert named(SMALL, SMALL).startswith(" +pi@4096 is cheaper, and less than 2 points behind in 30 % ")
+    assert " is cheaper, and less than 2 points behind in 25 % " in named({**SMALL, "near_share": 0.25})
     # the second one of a class never stands for it
     assert named({**SMALL, "near_share": 0.24}, SMALL) == ""
     # where the cheapest class is not near, the next one is named
@@ -154,6 +171,25 @@ def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_m
     assert found.price == "It encodes nothing and keeps no vectors; its index holds the terms."
     assert advice(summary({FUSED: 400, GOOD: 400}, 500), n_clusters=500).recommended == GOOD.id
     assert advice(summary({FUSED: 40}, 50)).price.endswith("has an index of terms too.")
+
+
+def test_operations_are_compared_with_those_of_the_own_base() -> None:
+    other = Candidate("a/first+none@512", "a/first", "base", 512, 512)
+    changes: dict[Candidate, dict[str, Any]] = {
+        GOOD: {"flops": 8e6},
+        other: {"flops": 1e6},
+        BASE: {"flops": 2e6},
+    }
+    made = summary({GOOD: 40, other: 30, BASE: 20}, 50, changes)
+    assert times_base(made[0], made) == 4
+    assert "needs 4 times the operations of the base" in advice(made).price
+
+
+def test_the_price_of_a_base_is_in_kib_and_an_api_has_no_known_operations() -> None:
+    (base,) = rows({"bytes": 2.0**20}, of=summary({BASE: 40}, 50))
+    assert advice([base]).price == "It keeps 1,024.0 KB of vectors per document, reads 100 % of the text."
+    assert operations_of(replace(base, kind="bm25")) == 0
+    assert operations_of(replace(base, kind="api")) == 1e6
 
 
 def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
@@ -206,9 +242,45 @@ def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate
         ({}, 3, "base gives documents equal scores where that decides (3 queries): "),
         ({"share_unknown": 0.05}, 0, "5 % of the documents' tokens are unknown"),
         ({"longest": 513, "share_unknown": 0.0499}, 0, ""),
+        ({"longest": 0}, 0, ""),
     ],
 )
 def test_what_misleads_is_said_where_it_is_true(cost, tied, said) -> None:
     scores = frame({BASE: {KEY: answers(4, 8)}}, tied)
     found = cautions(scores, summary({BASE: 4, GOOD: 2}, 8, of={BASE: cost}))
     assert len(found) == bool(said) and all(said in note.text for note in found)
+
+
+# ---- a gate, and shares
+
+
+def test_a_gate_closes_if_the_whole_interval_is_below_zero() -> None:
+    scores = frame({GOOD: {KEY: answers(40)}, BASE: {KEY: answers(10)}, OTHER: {KEY: answers(38)}})
+    setting = Setting(n_queries=40, n_clusters=40)
+    is_open, said = gate(scores, setting, GOOD.id, BASE.id)
+    start = f"{BASE.id} is significantly below {GOOD.id}: -75.0 points (95 % interval -"
+    assert not is_open and said.startswith(start) and said.endswith(") on 40 queries.")
+    is_open, said = gate(scores, setting, BASE.id, GOOD.id)
+    assert is_open and f"{GOOD.id} is not significantly below {BASE.id}: +75.0 points" in said
+    assert gate(scores, setting, GOOD.id, OTHER.id)[0]
+    # half a point on each query is enough, also with two candidates alone
+    slightly = frame(
+        {GOOD: {KEY: {f"q{i}": 0.5 for i in range(300)}}, BASE: {KEY: {f"q{i}": 0.495 for i in range(300)}}}
+    )
+    assert not gate(slightly, setting, GOOD.id, BASE.id)[0]
+    with pytest.raises(InputError, match="a gate needs two runs that have finished"):
+        gate(scores, setting, GOOD.id, FUSED.id)
+
+
+def test_only_exactly_none_and_all_are_0_and_100_percent() -> None:
+    shares = {
+        0: "0 %",
+        1e-4: "<1 %",
+        0.005: "<1 %",
+        0.0051: "1 %",
+        0.9949: "99 %",
+        0.995: ">99 %",
+        0.9999: ">99 %",
+        1: "100 %",
+    }
+    assert {share: percent(share) for share in shares} == shares

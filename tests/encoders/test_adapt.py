@@ -20,7 +20,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A, TokenCounts, idf
-from mteb_longembed.encoders.whitening import Whitening
+from mteb_longembed.encoders.whitening import Whitening, sampled_rows, unit
 from mteb_longembed.encoders.windows import passages_of
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from tests import tiny
@@ -444,3 +444,42 @@ def test_a_direction_without_variance_is_enlarged_tenfold_at_most() -> None:
     rows = np.zeros((20_000, 2))
     rows[:, 0] = np.random.default_rng(0).normal(size=len(rows))
     assert np.abs(Whitening.fit(rows, 1.0).matrix).max() == pytest.approx(10, rel=1e-3)
+
+
+def test_50000_vectors_are_sampled_with_a_fixed_seed() -> None:
+    assert sampled_rows(50_000).tolist() == list(range(50_000))
+    drawn = np.random.default_rng(0).choice(50_001, 50_000, replace=False)
+    assert sampled_rows(50_001).tolist() == sorted(drawn.tolist())
+    assert sampled_rows(3, most=2).tolist() == sorted(
+        np.random.default_rng(0).choice(3, 2, replace=False).tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    "rows", [np.zeros((0, 2)), np.array([[0.6, 0.8]]), np.zeros((3, 2)), np.full((3, 2), -1e3)]
+)
+def test_vectors_without_differences_give_the_identity(rows: np.ndarray) -> None:
+    made = Whitening.fit(rows, 1.0)
+    assert made.mean.tolist() == [0, 0] and made.matrix.tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_a_map_of_two_numbers_is_that_by_hand(power: float) -> None:
+    """Variances of 16 and 4 around (5, 7): their mean is 10, so that they count as 1.6 and 0.4."""
+    rows = np.tile([[9.0, 9.0], [9.0, 5.0], [1.0, 9.0], [1.0, 5.0]], (2_000, 1))
+    made = Whitening.fit(rows, power)
+    assert made.mean.tolist() == [5, 7]
+    variances = 0.99 * np.array([1.6, 0.4]) + 0.01  # the least shrinkage
+    assert made.matrix == pytest.approx(np.diag(variances ** (-power / 2)), abs=1e-4)
+    # training leaves the map as it was fitted
+    assert not any(weight.requires_grad for module in made.modules() for weight in module.parameters())
+
+
+def test_two_vectors_are_enough_for_a_map() -> None:
+    made = Whitening.fit(np.array([[3.0, 1.0], [1.0, 1.0]]), 1.0)
+    assert made.mean.tolist() == [2, 1]
+    assert made.matrix == pytest.approx(np.diag([1.99**-0.5, 0.01**-0.5]))
+
+
+def test_zeros_stay_zeros_and_other_rows_get_length_1() -> None:
+    assert unit(np.array([[0.3, -0.4], [0.0, 0.0]])).tolist() == [pytest.approx([0.6, -0.8]), [0, 0]]

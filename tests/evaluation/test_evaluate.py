@@ -82,7 +82,7 @@ def test_ties_count_with_their_mean_over_the_whole_row(tmp_path: Path) -> None:
     assert scores["is_tied"].all() and np.allclose(scores["score"], 1 / 12)
 
 
-def test_a_document_with_the_id_of_the_query_and_those_that_are_no_candidates_do_not_count(tmp_path) -> None:
+def test_documents_that_are_no_candidates_and_a_skipped_first_one_do_not_count(tmp_path) -> None:
     split = split_of(tmp_path, 4, ["Success@1"])
     matrix = np.array([[1, 2, 3, 4]] * 4)
     assert evaluate(Fixed(matrix), split)["score"].tolist() == [0, 0, 0, 1]
@@ -91,6 +91,43 @@ def test_a_document_with_the_id_of_the_query_and_those_that_are_no_candidates_do
     split.data["top_ranked"] = None
     split.task.skip_first_result = True
     assert evaluate(Fixed(matrix), split)["score"].tolist() == [0, 0, 1, 0]
+
+
+def test_a_document_with_the_id_of_the_query_counts_unless_the_task_ignores_it(tmp_path) -> None:
+    split = split_of(tmp_path, 4, ["Success@1"])
+    split.data["queries"] = split.data["queries"].map(lambda row: {"id": f"d{row['id'][1]}"})
+    split.data["relevant_docs"] = {f"d{i}": {"d3": 1} for i in range(4)}
+    for ignored, want in ((False, [1, 1, 1, 1]), (True, [1, 1, 1, 0])):
+        split.task.ignore_identical_ids = ignored
+        assert evaluate(Fixed(np.array([[1, 2, 3, 4]] * 4)), split)["score"].tolist() == want
+
+
+def test_a_row_names_its_task_and_split_and_the_best_document_that_is_relevant(tmp_path: Path) -> None:
+    split = split_of(tmp_path, 4, ["nDCG@3"])
+    split.judged["q0"] = {"d3": 0, "d2": -1, "gone": 1, "d1": 1}
+    row = evaluate(Fixed(np.array([[1, 2, 3, 4]] * 4)), split).iloc[0]
+    assert (row["task"], row["split"], row["query"]) == (split.task.metadata.name, "test", "q0")
+    assert (row["rank"], row["best_relevant"], row["top_document"]) == (3, "d1", "d3")
+    # the third of three ranks, and two relevant documents at best
+    assert row["score"] == pytest.approx((1 / 2) / (1 + 0.6309298))
+
+
+@pytest.mark.parametrize("grade", [0, -1])
+def test_a_split_without_a_relevant_document_is_told(grade: int, tmp_path: Path) -> None:
+    split = split_of(tmp_path, 3)
+    for query in split.judged:
+        split.judged[query] = {"d0": grade}
+    with pytest.raises(DataError, match="test: no query has a relevant document to be scored by"):
+        evaluate(Fixed(np.eye(3)), split)
+
+
+def test_scores_are_equal_within_a_millionth_of_the_largest_that_is_kept() -> None:
+    scores = np.array([1000, 1.0, 0.9995, 0.9, -1e9])
+    assert first_with_ties(scores, 2).tolist() == [0, 1, 2]
+    assert first_with_ties(scores, 2, 0.0).tolist() == [0, 1]
+    assert first_with_ties(np.array([0.1, 0.5, 0.1]), 2, 0.0).tolist() == [0, 1, 2]
+    # step by step
+    assert first_with_ties(np.array([1 - 1.8e-6, 1 - 0.9e-6, 1]), 1).tolist() == [0, 1, 2]
 
 
 def test_a_score_that_is_no_number_is_told(tmp_path: Path) -> None:

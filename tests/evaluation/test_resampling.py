@@ -1,6 +1,7 @@
 """One bootstrap over clusters of queries: compared with calculations, with scipy, and with simulated candidates."""
 
 import math
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -20,6 +21,122 @@ def candidates(*scores: list[float], labels: list[list[str]] | None = None) -> R
 
 def mean_interval(scores: list[float]) -> Interval:
     return candidates(scores).mean("a")
+
+
+# ---- the definition, with its constants
+
+
+class Definition:
+    """The intervals and shares of candidates "abc", from 10,000 weights of each cluster that are drawn with a seed.
+
+    Args:
+        scores: `[candidates, queries]`.
+        weights: of the queries.
+        clusters: the queries of each.
+        sizes: the number of queries of each split.
+    """
+
+    def __init__(
+        self, scores: np.ndarray, weights: list[float], clusters: list[list[int]], sizes: list[int]
+    ) -> None:
+        n = len(clusters)
+        self.means = [sum(one * weights) for one in scores]
+        centred = scores.copy()
+        for start, size in zip(np.cumsum([0, *sizes]), sizes, strict=False):
+            for row in centred:
+                row[start : start + size] -= row[start : start + size].mean()
+        self.by_cluster = [
+            [n * sum(row[q] * weights[q] for q in cluster) for cluster in clusters] for row in scores
+        ]
+        residuals = np.array(
+            [[n * sum(row[q] * weights[q] for q in cluster) for cluster in clusters] for row in centred]
+        )
+        wide = 1.0
+        n_free = n - len(sizes)
+        if n_free > 0:
+            wide = stats.t.ppf(0.975, n_free) / stats.norm.ppf(0.975) * math.sqrt((n + 1) / n_free)
+        drawn = np.random.default_rng([0, n]).standard_exponential((10_000, n + 1))
+        drawn /= drawn.sum(axis=1, keepdims=True)
+        self.deviations = wide * residuals @ (drawn[:, :n] - 1 / n).T
+        self.unseen = drawn[:, n]
+        self.luck = np.random.default_rng([0, n, 1]).random((len(scores), 10_000))
+
+    def interval(self, mean: float, deviations: np.ndarray) -> list[float]:
+        low, high = np.quantile(mean + deviations, [0.025, 0.975])
+        return [mean, min(low, mean), max(high, mean)]
+
+    def mean(self, a: int) -> list[float]:
+        new = self.unseen * ((self.luck[a] > 0.5) - self.means[a])
+        mean, low, high = self.interval(self.means[a], self.deviations[a] + new)
+        return [mean, max(low, 0), min(high, 1)]
+
+    def pair(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+        largest = max(abs(y - x) for x, y in zip(self.by_cluster[a], self.by_cluster[b], strict=True))
+        return self.deviations[b] - self.deviations[a], self.unseen * (min(largest, 1) or 1)
+
+    def difference(self, a: int, b: int) -> list[float]:
+        seen, unseen = self.pair(a, b)
+        side = np.sign(self.luck[b] - self.luck[a])
+        mean, low, high = self.interval(self.means[b] - self.means[a], seen + unseen * side)
+        pairs = zip(self.by_cluster[a], self.by_cluster[b], strict=True)
+        if sum(x != y for x, y in pairs) < 6:
+            low, high = min(low, 0), max(high, 0)
+        return [mean, low, high]
+
+    def near_share(self, b: int, margin: float) -> float:
+        near = np.ones(10_000, bool)
+        for a in {0, 1, 2} - {b}:
+            seen, unseen = self.pair(a, b)
+            near &= self.means[b] - self.means[a] + seen - unseen > -margin
+        return near.mean()
+
+    def to_best(self, b: int) -> list[float]:
+        best = int(np.argmax(self.means))
+        mean, low, high = self.difference(best, b)
+        if b == best:
+            return [0, low, high]
+        side = np.where(self.luck[b] < 0.5, 1, -1)
+        spreads = {}
+        for a in {0, 1, 2} - {b}:
+            seen, unseen = self.pair(b, a)
+            spreads[a] = seen + unseen * side
+        luckiest = np.max([spread / spread.std() for spread in spreads.values()], axis=0)
+        return [mean, low, max(high, mean + spreads[best].std() * np.quantile(luckiest, 0.975))]
+
+
+#: Query 3 shares a document with 0 and 1, and another one with 2 and the first query of the second split.
+SHARED = [[["x"], ["x"], ["y"], ["x", "y"], *[[]] * 5], [["y"], [], [], []]]
+SHARED_CLUSTERS = [[0, 1, 3], [2, 3, 9], [4], [5], [6], [7], [8], [10], [11], [12]]
+#: Sizes of splits, labels, clusters: with many clusters, and with only 2, 1, 0 or -1 more than splits.
+DEFINITIONS = [
+    ([9, 4], SHARED, SHARED_CLUSTERS),
+    ([3], None, [[0], [1], [2]]),
+    ([2], None, [[0], [1]]),
+    ([1, 1], None, [[0], [1]]),
+    ([2, 2], [[["x"], ["y"]], [["x"], ["y"]]], [[0, 2], [1, 3]]),
+    ([1, 1, 1], [[["x"]], [["x"]], [[]]], [[0, 1], [2]]),
+]
+
+
+@pytest.mark.parametrize("is_close", [False, True])
+@pytest.mark.parametrize(("sizes", "labels", "clusters"), DEFINITIONS)
+def test_intervals_and_shares_equal_the_definition(sizes, labels, clusters, is_close: bool) -> None:
+    scores = np.random.default_rng(3).random((3, sum(sizes)))
+    if is_close:  # on half of the queries all are the same, and two are never apart
+        scores[:, ::2] = scores[0, ::2]
+        scores[1] = 0.9 * scores[0] + 0.1 * scores[1]
+        scores[2] = scores[0]
+    of_splits = np.split(scores, np.cumsum(sizes)[:-1], axis=1)
+    share = {1: [1.0], 2: [0.7, 0.3], 3: [0.5, 0.3, 0.2]}[len(sizes)]
+    weights = np.repeat(np.array(share) / sizes, sizes)
+    want = Definition(scores, weights, clusters, sizes)
+    got = resample("abc", of_splits, labels, share)
+    for a, name in enumerate("abc"):
+        assert astuple(got.mean(name)) == pytest.approx(want.mean(a), abs=1e-9)
+        assert astuple(got.to_best(name, "abc")) == pytest.approx(want.to_best(a), abs=1e-9)
+        assert got.near_shares("abc", 0.05)[name] == want.near_share(a, 0.05)
+        for b, other in enumerate("abc"):
+            assert astuple(got.difference(name, other)) == pytest.approx(want.difference(a, b), abs=1e-9)
 
 
 # ---- intervals
@@ -123,7 +240,11 @@ def test_with_less_than_six_differing_groups_no_difference_is_claimed_however_la
             samples = candidates(first, second, labels=labels)
             assert samples.n_differing("a", "b") == n_differing
             if not is_claimed:
-                assert not samples.difference("a", "b").high < 0 and not samples.to_best("b", "ab").high < 0
+                assert not samples.difference("a", "b").high < 0 and not samples.difference("b", "a").low > 0
+                assert not samples.to_best("b", "ab").high < 0
+            elif not equal:
+                assert samples.difference("a", "b").high < 0 < samples.difference("b", "a").low
+                assert samples.to_best("b", "ab").high < 0
     assert samples.to_best("b", "ab").high < 0
 
 

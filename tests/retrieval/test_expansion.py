@@ -62,3 +62,28 @@ def test_only_new_words_are_encoded() -> None:
     fresh.fit(CORPUS)
     every = np.arange(len(CORPUS))
     assert np.allclose(expansion.of(CORPUS, every).toarray(), fresh.of(CORPUS, every).toarray(), atol=1e-6)
+
+
+def found(expansion: QueryExpansion) -> list[list[float]]:
+    weights: list[list[float]] = expansion.of(["word7", "unknown"], np.array([7, -1])).toarray().tolist()
+    return weights
+
+
+def test_an_index_with_fewer_terms_has_neighbours_of_its_own() -> None:
+    fresh, smaller = QueryExpansion(Model()), QueryExpansion(Model())
+    fresh.fit(CORPUS[:12])
+    smaller.fit(CORPUS)
+    smaller.fit(CORPUS[:12])
+    assert found(smaller) == found(fresh)
+
+
+def test_a_saved_expansion_weighs_as_before_and_encodes_only_new_terms() -> None:
+    model = Model()
+    saved, restored = QueryExpansion(Model()), QueryExpansion(model)
+    saved.fit(CORPUS)
+    restored.restore(dict(saved.state()), CORPUS)
+    assert found(restored) == found(saved) and model.asked == ["unknown"]
+    empty = QueryExpansion(model)
+    assert dict(empty.state()) == {}
+    empty.restore({}, [])
+    assert empty.of(["word7"], np.array([-1])).shape == (1, 0)
