@@ -111,7 +111,7 @@ def read_judgement_rows(source: Source, name: str = "") -> list[tuple[str, Judge
         source = _judgements_of(source, name)
     rows = list(read_rows(source, name, trec=QRELS if is_trec else ()))
     if set(chain.from_iterable(row.values for row in rows)) <= OF_JUDGEMENTS:
-        rows = [row._replace(values={**row.values, "score": 1}) for row in rows]
+        rows = [Row(row.name, row.number, {**row.values, "score": 1}) for row in rows]
     return [(row.where, _record(Judgement, row)) for row in rows]
 
 
