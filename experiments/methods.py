@@ -51,6 +51,8 @@ TITLES = {
     "questions_240": "questions in people's own words",
     "manual_pages": "questions about manual pages",
     "qmsum_60": "summaries of meetings",
+    "qmsum": "summaries of all meetings",
+    "passkey_4096": "passkeys",
 }
 #: What the other pages show.
 SHORT_PAGES = (Path("README.md"), Path("docs/adapt.md"))
