@@ -3,8 +3,8 @@
     python -m experiments.forms measure COLLECTIONS MODEL [COLLECTION ...]
     python -m experiments.forms page
 
-Arguments are as for `python -m experiments.methods`. All vectors of a document come from one pass, and all forms from
-the same two matrices, so that a row differs from the next one in the form alone.
+COLLECTIONS and MODEL are as for `python -m experiments.methods`. All vectors of a document come from one pass, and all
+forms from the same two matrices, so that a row differs from the next one in the form alone.
 """
 
 import argparse

@@ -59,7 +59,7 @@ def speed(n_vectors: int, rounds: int) -> None:
     counts = np.array([N_TOKENS])
     lengths = np.ones(vectors.n_vectors, np.float32)
     every = torch.cat(tensors)
-    # random vectors of one length have numbers of about one range
+    # the components of random unit vectors have about the same range
     small = {"bf16": every.bfloat16(), "int8": (every * 400).clamp(-127, 127).to(torch.int8)}
     small_query = {"bf16": query.bfloat16(), "int8": (query * 400).clamp(-127, 127).to(torch.int8)}
 

@@ -1,4 +1,4 @@
-"""The cost of a candidate: operations, vectors and bytes per document, and the share of the text that it reads."""
+"""The cost of a candidate: operations, speed, vectors and bytes per document, and the share of the text it reads."""
 
 import random
 import sys
@@ -28,7 +28,7 @@ _TOKENS_OF_A_WORD = 4
 _AT_ONCE = 64
 #: So many characters of documents, drawn with a seed, say how long documents are.
 _SAMPLED = 20_000_000
-#: The text before the clock starts, in trained lengths.
+#: Length of the warm-up text, in trained lengths.
 _WARM = 1.25
 
 
@@ -243,8 +243,8 @@ def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
 def measure(model: LongModel, texts: Sequence[str]) -> tuple[float, int]:
     """Measure how many tokens of documents a model encodes per second on this machine, and the bytes of one vector.
 
-    The first call of a new model makes things that are made only once, so a text that is a little longer than the
-    trained length runs before the clock starts. The embedding cache of the model is not used.
+    The first call of a model pays one-off costs, so a text slightly longer than the trained length is encoded before
+    the clock starts. The embedding cache of the model is not used.
     """
     rows = model.backbone.token_ids(texts, document_prompt(model))
     n_tokens = sum(map(len, [text.split() for text in texts] if rows is None else rows))

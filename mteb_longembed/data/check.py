@@ -38,7 +38,7 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
     """
     known: set[str] = set()
     for row in read_rows(source, name or name_of(source, "corpus")):
-        document = _record(Document, row)
+        document = _validated(Document, row)
         _check_new(document.id, row, known)
         yield document
 
@@ -56,7 +56,7 @@ def read_asked(source: Source, name: str = "") -> Iterator[Query]:
     """
     known: set[str] = set()
     for row in read_rows(source, name or name_of(source, "queries")):
-        query = _record(Query, row)
+        query = _validated(Query, row)
         _check_new(query.id, row, known)
         if not query.text.strip():
             raise DataError(f"{row.where}: expected a query, got an empty text.")
@@ -83,27 +83,27 @@ def read_judgements(
 
 
 def judged_scores(
-    rows: Iterable[tuple[str, Judgement]], queries: Mapping[str, str], documents: Mapping[str, object]
+    rows: Iterable[tuple[str, str, str, int]], queries: Mapping[str, str], documents: Mapping[str, object]
 ) -> dict[str, dict[str, int]]:
     """Return query id -> document id -> score from judgements and where they stand. Errors as for `read_judgements`."""
     judged: dict[str, dict[str, int]] = {}
-    for where, row in rows:
-        for what, key, known in (("query", row.query_id, queries), ("document", row.document_id, documents)):
+    for where, query, document, score in rows:
+        for what, key, known in (("query", query, queries), ("document", document, documents)):
             if key not in known:
                 raise DataError(f"{where}: expected the id of a {what}, got {key!a}.")
-        scores = judged.setdefault(row.query_id, {})
-        if scores.setdefault(row.document_id, row.score) != row.score:
+        scores = judged.setdefault(query, {})
+        if scores.setdefault(document, score) != score:
             raise DataError(
-                f"{where}: expected one score for a query and a document, got two for {row.query_id!r} and "
-                f"{row.document_id!r}."
+                f"{where}: expected one score for a query and a document, got two for {query!r} and {document!r}."
             )
     return judged
 
 
-def read_judgement_rows(source: Source, name: str = "") -> list[tuple[str, Judgement]]:
-    """Return where each judgement stands, and the judgement. Arguments and errors as for `read_judgements`.
+def read_judgement_rows(source: Source, name: str = "") -> list[tuple[str, str, str, int]]:
+    """Return for each judgement where it stands, the ids of query and document, and the score.
 
-    Ids need not be known. Where no row has a further column, every score is 1.
+    Arguments and errors as for `read_judgements`, but ids need not be known. Where no row has a further column, every
+    score is 1.
     """
     name = name or name_of(source, "qrels")
     is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
@@ -112,7 +112,12 @@ def read_judgement_rows(source: Source, name: str = "") -> list[tuple[str, Judge
     rows = list(read_rows(source, name, trec=QRELS if is_trec else ()))
     if set(chain.from_iterable(row.values for row in rows)) <= OF_JUDGEMENTS:
         rows = [Row(row.name, row.number, {**row.values, "score": 1}) for row in rows]
-    return [(row.where, _record(Judgement, row)) for row in rows]
+    found = []
+    for row in rows:
+        judgement = _validated(Judgement, row)
+        # kept as a tuple, which takes a quarter of the memory
+        found.append((row.where, judgement.query_id, judgement.document_id, judgement.score))
+    return found
 
 
 def _judgements_of(source: Mapping[str, object], name: str) -> Iterator[dict[str, object]]:
@@ -134,7 +139,7 @@ def name_of(source: Source, kind: str) -> str:
     return f"the {kind}"
 
 
-def _record(kind: type[_Record], row: Row) -> _Record:
+def _validated(kind: type[_Record], row: Row) -> _Record:
     """Return a row as a record, or raise `DataError` with the first rule that it breaks."""
     try:
         return kind.model_validate(dict(row.values))

@@ -52,7 +52,7 @@ def _whole_number(value: Any) -> int | None:
     """Return the number if it is an integer, such as 1, 1.0 or "1.0", else None."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if isinstance(value, bool) or not number.is_integer():
         return None

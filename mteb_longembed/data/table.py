@@ -68,7 +68,7 @@ class Row(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Where it stands, in messages."""
+        """The file and row, as messages name them."""
         return f"{self.name}, row {self.number}"
 
 

@@ -1,4 +1,4 @@
-"""The one attention function of extended models: torch's own, with scaled queries, windows in bands, and SelfExtend.
+"""Attention of extended models: torch's own, with scaled queries, windows in bands, and SelfExtend.
 
 transformers passes what the registered mask function makes to the attention function. Ours makes none: the attention
 function itself handles padding, causality and sliding windows, so no mask of size n x n is made.

@@ -77,8 +77,9 @@ def search(
             a text to chunks, each `(start, end)` in characters, perhaps with its own text, or an object of Chonkie,
             LangChain (`add_start_index=True`) or LlamaIndex.
         device: where the model runs; default the best device of this machine.
-        passages: whether hits of a name with one vector, and of BM25 alone, show the best window of what was read of
-            the document. The model encodes the windows of a document when it is shown for the first time.
+        passages: whether hits show the best short window of what was read of the document, where its vectors have no
+            text of their own: one vector, late interaction, sparse vectors. The model encodes the windows of a document
+            when it is shown for the first time.
         language: of BM25's stop words and stems, as mteb writes it, such as `zho-Hans`. Default: English.
 
     Raises:

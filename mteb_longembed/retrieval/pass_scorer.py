@@ -1,4 +1,4 @@
-"""What scorers over the vectors of a pass share: reading documents, and the temperature of their scores."""
+"""What scorers over the vectors of a pass share: documents, the temperature of scores, and short passages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -44,6 +44,8 @@ class PassScorer(ABC):
         """Forget what was fitted on the vectors."""
         self._vectors: Any = self.representation.vectors
         self._temperature = Temperature(self.settings.temperature)
+        #: The passages of documents that were shown.
+        self._spans: dict[int, list[Span]] = {}
 
     def _prepare(self) -> None:
         """Forget what was fitted on vectors that the pass has replaced.
@@ -69,6 +71,7 @@ class PassScorer(ABC):
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the old documents, bool `[old documents]`. What was fitted stays."""
         self.encoded.keep(documents, kept)
+        self._spans = {}
 
     # ---- scores ------------------------------------------------------------------------------------------
 
@@ -102,12 +105,12 @@ class PassScorer(ABC):
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Return for each query the best short window of each of these documents, each encoded on its own."""
+        self._prepare()
+        self._divide(indices)
         texts = self.encoded.documents.texts
-        spans = {}
         parts = {}
         for index in set(chain.from_iterable(indices)):
-            spans[index] = self._short_windows(texts[index])
-            parts[index] = [texts[index][start:end] for start, end in spans[index]]
+            parts[index] = [texts[index][start:end] for start, end in self._spans[index]]
         several = [of_text for of_text in parts.values() if len(of_text) > 1]
         # they are encoded together, and known below
         self.encoded.document_arrays(self.representation, list(chain.from_iterable(several)))
@@ -116,9 +119,9 @@ class PassScorer(ABC):
             best = []
             for index in of_query:
                 chosen = 0
-                if len(spans[index]) > 1:
+                if len(parts[index]) > 1:
                     chosen = int(self.text_scores(query, parts[index]).argmax())
-                best.append(spans[index][chosen])
+                best.append(self._spans[index][chosen])
             found.append(best)
         return found
 
@@ -126,7 +129,12 @@ class PassScorer(ABC):
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """Return how well short texts, each encoded like a document, answer a query, `[texts]`."""
 
-    def _short_windows(self, text: str) -> list[Span]:
+    def _divide(self, indices: Sequence[Sequence[int]]) -> None:
+        """Find the passages of documents that were not shown before."""
+        for index in set(chain.from_iterable(indices)) - self._spans.keys():
+            self._spans[index] = self._divided(self.encoded.documents.texts[index])
+
+    def _divided(self, text: str) -> list[Span]:
         """Return the short windows of the text that the model reads, or all of that text as one."""
         span = (0, len(text))
         if self.encoded.is_ours:

@@ -43,7 +43,8 @@ class Searcher:
 
     Args:
         scorer: what scores documents. It gets the documents of this searcher, and no others.
-        passages: whether a hit shows the best window of a document that has one vector.
+        passages: whether short windows are encoded to show the best one, where vectors have no text of their own: one
+            vector per document, late interaction, sparse vectors.
         language: of BM25's stop words and stems, as mteb writes it, such as `deu-Latn`. None for English.
         name: the name from which `open_index` rebuilds the scorer; empty for a scorer without one.
     """

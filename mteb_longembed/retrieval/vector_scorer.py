@@ -70,7 +70,6 @@ class VectorScorer(PassScorer):
         #: The number of vectors of each document that is measured.
         self._counts = np.zeros(0, int)
         self._n_measured = 0
-        self._spans: dict[int, list[Span]] = {}
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the old documents, bool `[old documents]`. Weights and whitening stay."""
@@ -81,7 +80,6 @@ class VectorScorer(PassScorer):
             self._lengths = self._lengths[np.repeat(kept, counts)]
             self._counts = counts[kept]
             self._n_measured = len(self._counts)
-        self._spans = {}
 
     # ---- scores ------------------------------------------------------------------------------------------
 
@@ -152,10 +150,8 @@ class VectorScorer(PassScorer):
         self._prepare()
         if self.encoded.is_late or not self.has_several_vectors:
             return super().passages(queries, indices)
-        texts = self.encoded.documents.texts
+        self._divide(indices)
         shown = set(chain.from_iterable(indices))
-        for index in shown - self._spans.keys():
-            self._spans[index] = self._divided(texts[index])
         vectors = {index: self._mapped(self._vectors.document(index)) for index in shown}
         rows, counts = self._query_vectors(queries)
         ends = np.cumsum(np.ones(len(queries), int) if counts is None else counts).tolist()
@@ -177,13 +173,19 @@ class VectorScorer(PassScorer):
         self._prepare()
         rows, _ = self._query_vectors([query])
         arrays = self.encoded.document_arrays(self.representation, texts)
-        # rows of zeros fill up windows
-        vectors = [self._mapped(array[array.any(axis=-1)]) for array in arrays]
-        return np.array([(rows @ of_text.T).max(axis=1).mean() for of_text in vectors])
+        found = []
+        for array in arrays:
+            own = array[array.any(axis=-1)]  # rows of zeros fill up windows
+            if not len(own):
+                own = array[:1]
+            found.append((rows @ self._mapped(own).T).max(axis=1).mean())
+        return np.array(found)
 
     def _divided(self, text: str) -> list[Span]:
         """Return the passages of a document's vectors, in their order."""
         encoded = self.encoded
+        if encoded.is_late or not self.has_several_vectors:
+            return super()._divided(text)
         if encoded.cut is not None:
             return [self._read_of(chunk, text) for chunk in encoded.cut(text)]
         if not encoded.is_ours:
