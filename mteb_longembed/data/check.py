@@ -151,7 +151,7 @@ def _validated(kind: type[_Record], row: Row) -> _Record:
             got = ascii(", ".join(map(str, row.values)))[1:200].rstrip("'")
             rule = f"in a column {' or '.join(names_of(kind, field))}, got {got}"
         else:
-            rule = f"{first['msg']}, got {brief(first['input'])}"
+            rule = f"{first['ctx']['error']}, got {brief(first['input'])}"
         raise DataError(f"{row.where}: the {what} must be {rule}.") from None
 
 

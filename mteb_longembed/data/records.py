@@ -7,7 +7,6 @@ from typing import Annotated, Any, cast
 
 import pandas as pd
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
 
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
 MOST = 10_000
@@ -21,15 +20,14 @@ def _id(value: object) -> str:
     if not isinstance(value, bool) and isinstance(value, (str, Integral)):
         name = str(value)
     if not name.strip() or _CONTROL.search(name):
-        rule = "a text or an integer, not empty and without control characters"
-        raise PydanticCustomError("id", rule)
+        raise ValueError("a text or an integer, not empty and without control characters")
     return name
 
 
 def _text(value: object) -> str:
     # JSON can contain half of a character, but files and tables cannot
     if not isinstance(value, str) or _SURROGATE.search(value):
-        raise PydanticCustomError("text", "a text")
+        raise ValueError("a text")
     return value
 
 
@@ -44,7 +42,7 @@ def _label(value: object) -> str:
 def _score(value: object) -> int:
     score = _whole_number(value)
     if score is None or score > MOST:
-        raise PydanticCustomError("score", f"an integer of at most {MOST:,}")
+        raise ValueError(f"an integer of at most {MOST:,}")
     return max(score, 0)
 
 
