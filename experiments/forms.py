@@ -7,7 +7,6 @@ COLLECTIONS and MODEL are as for `python -m experiments.methods`. All vectors of
 forms from the same two matrices, so that a row differs from the next one in the form alone.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 from mteb.models.model_meta import ModelMeta
 
-from experiments.measuring import write_part
+from experiments.measuring import run, write_part
 from experiments.methods import PAGE, TITLES
 from mteb_longembed.data.task import files_task
 from mteb_longembed.evaluation.evaluate import evaluate
@@ -150,24 +149,5 @@ def page() -> None:
         write_part(PAGE, f"forms, {model}", str(table.to_markdown(index=False, disable_numparse=True)))
 
 
-def main() -> None:
-    """Measure, or write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    measured = commands.add_parser("measure")
-    measured.add_argument("collections", type=Path)
-    measured.add_argument("model", type=Path)
-    measured.add_argument("names", nargs="*", help="default: all folders")
-    measured.add_argument("--dtype", default="fp32", help="of the model: fp32 or bf16")
-    commands.add_parser("page")
-    args = parser.parse_args()
-    if args.command == "page":
-        page()
-        return
-    for folder in sorted(args.collections.iterdir()):
-        if not args.names or folder.name in args.names:
-            measure(folder, args.model, args.dtype)
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, page)

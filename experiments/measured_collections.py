@@ -32,6 +32,7 @@ GENERATED = {
     "paraphrase": "LongEmbedNeedle-paraphrase-queries100",
 }
 PARTS = {"qmsum": 60, "chapters": 60}
+N_PROPOSALS = 240
 LENGTHS = (1024, 4096, 8192, 32_768)  # tokens
 
 
@@ -124,11 +125,20 @@ def generated(short: str, lengths: Sequence[int], out: Path) -> None:
         write(out / f"{short}_{length}", corpus, queries, qrels)
 
 
-def part(collection: Path, n: int) -> None:
-    """The first documents of a collection and their queries, in a folder of their own: for slow models."""
+def part(collection: Path, n: int, draw: random.Random | None = None) -> None:
+    """Some documents of a collection and their queries, in a folder of their own: for slow models.
+
+    They are the first `n`; with `draw`, all judged ones and others in a random order, `n` in all.
+    """
     corpus, queries, qrels = (read(collection / f"{name}.jsonl") for name in ("corpus", "queries", "qrels"))
-    corpus = corpus[:n]
-    kept = {row["doc_id"] for row in corpus}
+    chosen = [row["doc_id"] for row in corpus]
+    if draw is not None:
+        judged = {row["doc_id"] for row in qrels}
+        others = [name for name in chosen if name not in judged]
+        draw.shuffle(others)
+        chosen = [*judged, *others]
+    kept = set(chosen[:n])
+    corpus = [row for row in corpus if row["doc_id"] in kept]
     qrels = [row for row in qrels if row["doc_id"] in kept]
     asked = {row["qid"] for row in qrels}
     queries = [row for row in queries if row["qid"] in asked]
@@ -150,6 +160,7 @@ def main() -> None:
     asked(args.proposals, args.out / "questions")
     for name, n in PARTS.items():
         part(args.out / name, n)
+    part(args.out / "questions", N_PROPOSALS, random.Random(0))
     for short in GENERATED:
         generated(short, LENGTHS if short != "paraphrase" else LENGTHS[:3], args.out)
 

@@ -1,18 +1,17 @@
 """BM25, vectors and hybrids on collections whose queries differ: the tables of experiments/methods.md.
 
-    python -m experiments.methods measure COLLECTIONS MODEL [COLLECTION ...]
+    python -m experiments.methods measure COLLECTIONS MODEL [COLLECTION ...] [--dtype bf16]
     python -m experiments.methods page
 
 COLLECTIONS is what `python -m experiments.measured_collections` wrote, MODEL a folder. What has finished is kept in
 `results`, so an interrupted run goes on. Intervals are clustered by document, as in `compare`.
 """
 
-import argparse
 from pathlib import Path
 
 import pandas as pd
 
-from experiments.measuring import write_part
+from experiments.measuring import run, write_part
 from mteb_longembed import compare
 from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.comparison import Comparison
@@ -92,7 +91,7 @@ def is_hybrid(method: str) -> bool:
     return "fusion=bm25" in (METHODS | TOKEN_METHODS)[method]
 
 
-def measure(folder: Path, model: Path, sample: int | None, dtype: str) -> None:
+def measure(folder: Path, model: Path, dtype: str) -> None:
     """Measure all methods with a model on a collection, and replace the old rows of the file."""
     kind = open_checkpoint(ModelSpec.parse(f"{model}+none")).base.kind
     methods = METHODS if kind == "dense" else TOKEN_METHODS
@@ -103,7 +102,7 @@ def measure(folder: Path, model: Path, sample: int | None, dtype: str) -> None:
             given = named(given.replace("+pcw@32768:", f"+pcw@32768:dtype={dtype},")).id
         names[method] = given
     files = {name: folder / f"{name}.jsonl" for name in ("corpus", "queries", "qrels")}
-    comparison = compare(list(names.values()), bm25=False, metric="nDCG@10", sample=sample, **files)
+    comparison = compare(list(names.values()), bm25=False, metric="nDCG@10", **files)
     rows = rows_of(comparison, names)
     rows.insert(0, "collection", folder.name)
     rows.insert(0, "model", model.name)
@@ -141,24 +140,5 @@ def _table(rows: pd.DataFrame, methods: list[str]) -> str:
     return str(table.reset_index().to_markdown(index=False, disable_numparse=True))
 
 
-def main() -> None:
-    """Measure, or write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    measured = commands.add_parser("measure")
-    measured.add_argument("collections", type=Path)
-    measured.add_argument("model", type=Path)
-    measured.add_argument("names", nargs="*", help="default: all folders")
-    measured.add_argument("--sample", type=int, help="number of documents, all judged ones among them")
-    measured.add_argument("--dtype", default="fp32", help="of the model: fp32 or bf16")
-    commands.add_parser("page")
-    args = parser.parse_args()
-    if args.command == "page":
-        page()
-        return
-    for name in args.names or sorted(folder.name for folder in args.collections.iterdir()):
-        measure(args.collections / name, args.model, args.sample, args.dtype)
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, page)

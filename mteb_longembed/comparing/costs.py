@@ -26,7 +26,7 @@ COVERING = 0.95
 _TOKENS_OF_A_WORD = 4
 #: Documents that are counted together.
 _AT_ONCE = 64
-#: So many characters of documents, drawn with a seed, say how long documents are.
+#: Characters of the sampled documents that say how long documents are.
 _SAMPLED = 20_000_000
 #: Length of the warm-up text, in trained lengths.
 _WARM = 1.25

@@ -38,8 +38,8 @@ class SavedSetting:
 
     strategy: Strategy  #: with all lengths and parameters
     base: str  #: the name of the base that the model was made from
-    base_revision: str | None = None  #: the commit of the base on the hub
-    has_long_rows: bool = False  #: whether the position rows of long documents are in the weights
+    base_revision: str | None  #: the commit of the base on the hub
+    has_long_rows: bool  #: whether the position rows of long documents are in the weights
 
     @classmethod
     def read(cls, setting: Json, where: str) -> Self:
