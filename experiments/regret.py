@@ -114,8 +114,8 @@ def simulate(
 
 def candidate_of(row: Mapping[str, Any]) -> Candidate:
     """The candidate of a row of a page, as far as the rule needs it."""
-    words = BM25Settings.parse(row["candidate"]) if row["kind"] == "bm25" else None
-    return Candidate(row["candidate"], row["base"], row["kind"], words=words)
+    bm25 = BM25Settings.parse(row["candidate"]) if row["kind"] == "bm25" else None
+    return Candidate(row["candidate"], row["base"], row["kind"], bm25=bm25)
 
 
 def measure(folder: Path, model: str, collection: str) -> None:

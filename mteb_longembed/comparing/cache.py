@@ -1,4 +1,4 @@
-"""What earlier runs have found: each query's scores, and costs, in one output folder."""
+"""The results of earlier runs in one output folder: the scores of each query, and costs."""
 
 import hashlib
 import json
@@ -25,18 +25,18 @@ SCORES = "scores"
 
 
 class Cache:
-    """The finished work of one output folder.
+    """Cache of finished results in one output folder.
 
-    Scores are found by the model's name and revision, the hash of the data, the metrics, the rule on identical ids,
-    and the version of the evaluation. So a deeper metric never uses what a shallower one has kept.
+    The key of scores is the model's name and revision, the hash of the data, the metrics, the rule on identical ids,
+    and the version of the evaluation. So a deeper metric never reuses the scores of a shallower one.
 
     Args:
-        folder: where results are.
+        folder: the output folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        #: Why the disk did not keep something; empty if it kept all.
+        #: The error of the last failed write; empty if every write succeeded.
         self.refused = ""
 
     def find(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
@@ -44,22 +44,22 @@ class Cache:
         return self._table(self._scores(meta, split))
 
     def keep(self, meta: ModelMeta, split: Split, scores: pd.DataFrame) -> None:
-        """Keep each query's scores. If the disk refuses that, it is noted in `refused`."""
+        """Save each query's scores. A failed write is noted in `refused`."""
         self._keep_table(self._scores(meta, split), scores)
 
     def find_passages(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
-        """Return the passages that an earlier run has kept, see `shown_passages`; None if there are none."""
+        """Return the passages saved by an earlier run, see `shown_passages`; None if there are none."""
         return self._table(self._passages(meta, split))
 
     def keep_passages(self, meta: ModelMeta, split: Split, passages: pd.DataFrame) -> None:
-        """Keep passages for the same command's page."""
+        """Save passages for the page of a later run."""
         self._keep_table(self._passages(meta, split), passages)
 
     def _table(self, path: Path) -> pd.DataFrame | None:
-        """Return a table that was kept. Its pages have checksums: a file that is damaged does not count."""
+        """Read a saved table; None if the file is missing, or damaged by the checksums of its pages."""
         try:
             return pd.read_parquet(path, page_checksum_verification=True)
-        except (OSError, ValueError):  # there is none, or it is made again
+        except (OSError, ValueError):  # missing or damaged: computed again
             return None
 
     def _keep_table(self, path: Path, table: pd.DataFrame) -> None:
@@ -79,14 +79,14 @@ class Cache:
         machine = (platform.node(), platform.processor(), device, torch.get_num_threads())
         versions = (version("mteb-longembed"), torch.__version__)
         data = [split.digest for split in splits]
-        place = _hash(*data, *machine, *versions, *(field.name for field in fields(Cost)))
-        path = self._folder(meta) / f"cost-{place}.json"
+        key = _hash(*data, *machine, *versions, *(field.name for field in fields(Cost)))
+        path = self._folder(meta) / f"cost-{key}.json"
         try:
             return Cost(**json.loads(path.read_bytes()))
-        except (OSError, ValueError, TypeError):  # there is none, it is cut off, or another program wrote it
-            found = measured()
-        self._keep(path, json.dumps(asdict(found)))
-        return found
+        except (OSError, ValueError, TypeError):  # missing, truncated, or written by another program
+            cost = measured()
+        self._keep(path, json.dumps(asdict(cost)))
+        return cost
 
     def _scores(self, meta: ModelMeta, split: Split) -> Path:
         rule = split.task.ignore_identical_ids

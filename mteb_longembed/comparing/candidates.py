@@ -1,4 +1,4 @@
-"""The candidates of a comparison: which names are tried for a base, and what each of them is."""
+"""The candidates of a comparison: which names are tried for a base, and what each of them means."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from mteb_longembed.values import read_tokens
 from mteb_longembed.zoo import ZOO, entry_of, full_base, holds_model
 
 BM25 = "bm25:window=200"
-#: The same, which asks each sentence of a query on its own.
+#: The same, with each sentence of a query as a query of its own.
 BM25_BY_SENTENCE = "bm25:window=200,query=sentences"
 #: BM25 on the first tokens only: how much text must a model read?
 BEGINNINGS = (512, 2048)
-#: What is tried on one pass over windows (experiments/methods.md): the presets and windows with BM25; then one vector,
+#: Settings tried on one pass over windows (experiments/methods.md): the presets and windows with BM25; then one vector,
 #: all windows, and the same adapted to the corpus.
 WINDOWS: tuple[str, ...] = (
     PRESETS["windows"].settings,
@@ -50,9 +50,9 @@ WINDOWS: tuple[str, ...] = (
     "vectors=window,weights=idf,whiten=0.5",
     "score=softmax,vectors=window,weights=idf,whiten=0.5",
 )
-#: What a quick comparison tries on that pass.
+#: Settings that a quick comparison tries on that pass.
 QUICK = WINDOWS[:3]
-#: The same where one window holds all documents.
+#: The same where every document fits into one window.
 ONE_WINDOW = (
     PRESETS["late"].settings,
     PRESETS["hybrid"].settings,
@@ -76,21 +76,21 @@ Kind = Literal["base", "strategy", "search", "fusion", "bm25", "api", "own"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to embed documents. Its name is read once, and what it requests is kept.
+    """One method of embedding or searching documents. Its name is parsed once, and the settings are kept.
 
     Args:
-        name: for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`; with a custom chunker, name
-            of the model that encodes each chunk.
+        name: name for `mteb run -m`, as typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`; with a custom chunker, name of
+            the model that encodes each chunk.
         base: its base, as the user wrote it; empty for BM25.
-        kind: what it is.
+        kind: kind of candidate, see `Kind`.
         trained_len: the base's trained length in tokens, None if it has none.
         target_len: how many tokens of a document it reads, None for all.
         model: the extended model that the name requests; None for BM25, mteb's own models and custom scorers.
-        search: what it asks of the search over that model.
-        words: what it asks of BM25; None for all others.
+        search: its search settings over that model.
+        bm25: its BM25 settings; None for all others.
         is_named: whether the user wrote this name, and not only its base.
         chunker: a custom chunker.
-        scorer: of the user's.
+        scorer: a custom scorer.
     """
 
     name: str
@@ -100,14 +100,14 @@ class Candidate:
     target_len: int | None = None
     model: ModelSpec | None = field(default=None, compare=False)
     search: SearchSettings = field(default=SearchSettings(), compare=False)
-    words: BM25Settings | None = field(default=None, compare=False)
+    bm25: BM25Settings | None = field(default=None, compare=False)
     is_named: bool = field(default=False, compare=False)
     chunker: NamedChunker | None = None
     scorer: Scorer | None = field(default=None, compare=False)
 
     @property
     def id(self) -> str:
-        """Name in tables of scores. With a custom chunker it is the name of the results."""
+        """Its id in tables of scores: the name, or with a custom chunker the name of its results."""
         if self.chunker is None:
             return self.name
         return full_name(self.meta)
@@ -119,20 +119,20 @@ class Candidate:
 
     @cached_property
     def meta(self) -> ModelMeta:
-        """mteb's description of it."""
+        """Its `ModelMeta` for mteb."""
         if self.scorer is not None:
             return self.scorer.meta
         if self.chunker is not None:
             return chunked_meta(self.name, self.chunker)
-        if self.words is not None:
-            return meta_of_bm25(self.words)
+        if self.bm25 is not None:
+            return meta_of_bm25(self.bm25)
         if self.model is not None:
             return model_meta(open_checkpoint(self.model), MODEL_REGISTRY.get, self.search)
         return mteb.get_model_meta(self.name, fetch_from_hf=True)
 
     @property
     def tolerance(self) -> float:
-        """Which of its scores are equal, see `group_ties`: what we did not compute counts as it is written."""
+        """The tolerance within which its scores tie, see `group_ties`; 0 for scores that we did not compute."""
         if self.scorer is None or type(self.scorer).__module__.startswith("mteb_longembed.retrieval."):
             return TOLERANCE
         return 0.0
@@ -140,9 +140,9 @@ class Candidate:
     @property
     def expand(self) -> str:
         """The model of BM25's query expansion; empty without expansion."""
-        if self.words is None:
+        if self.bm25 is None:
             return ""
-        return self.words.expand or ""
+        return self.bm25.expand or ""
 
     @property
     def cut(self) -> CutChunks | None:
@@ -152,13 +152,13 @@ class Candidate:
         return self.chunker.cut
 
     @property
-    def reads_words(self) -> bool:
-        """Whether it encodes the words of the documents, for their neighbours."""
+    def expands_queries(self) -> bool:
+        """Whether its index embeds the corpus's terms, for query expansion."""
         return self.kind == "fusion" or bool(self.expand)
 
     @cached_property
     def encoder(self) -> str:
-        """Its name without settings of search. Candidates with one encoder have one cost."""
+        """Its name without search settings. Candidates with one encoder have one cost."""
         if self.model is None:
             return self.name
         return typed_name(self.model)
@@ -180,13 +180,13 @@ class Candidate:
     def with_search(self, settings: Settings) -> Candidate:
         """Return the candidate with further search settings; `InputError` if they do not fit."""
         search = replace(self.search, **settings)
-        made = _of_model(cast("ModelSpec", self.model), search, self.base)
+        candidate = _of_model(cast("ModelSpec", self.model), search, self.base)
         if self.chunker is None:
-            return made
-        return chunked(made, self.chunker)
+            return candidate
+        return chunked(candidate, self.chunker)
 
     def in_type(self, dtype: DType) -> Candidate:
-        """Return the candidate with a compute type. The base stays the base."""
+        """Return the candidate with a compute type. Its kind does not change."""
         model = replace(cast("ModelSpec", self.model), dtype=dtype)
         return replace(_of_model(model, self.search, self.base), kind=self.kind)
 
@@ -195,10 +195,10 @@ def named(name: str, base: str = "") -> Candidate:
     """Return the candidate with a name as the user types it.
 
     Raises:
-        InputError: if the name is none, or does not fit its base.
+        InputError: if the name is invalid, or does not fit its base.
     """
     if name == "bm25" or is_bm25_name(name):
-        return Candidate(name, "", "bm25", words=BM25Settings.parse(name))
+        return Candidate(name, "", "bm25", bm25=BM25Settings.parse(name))
     model, search = read_name(name)
     base = base or model.base
     entry = entry_of(model.base)
@@ -210,7 +210,7 @@ def named(name: str, base: str = "") -> Candidate:
 
 
 def _of_model(model: ModelSpec, search: SearchSettings, base: str) -> Candidate:
-    """Return the candidate of one of our models, whose base the user typed in this way."""
+    """Return the candidate of one of our models, with its base as the user typed it."""
     checkpoint = open_checkpoint(model)
     search.check_fits(checkpoint)
     strategy = checkpoint.strategy
@@ -229,7 +229,7 @@ def _of_model(model: ModelSpec, search: SearchSettings, base: str) -> Candidate:
 
 
 def of_scorer(scorer: Scorer) -> Candidate:
-    """Return the candidate of a custom scorer, or of a run."""
+    """Return the candidate of a custom scorer or of a run."""
     return Candidate(full_name(scorer.meta), "", "own", is_named=True, scorer=scorer)
 
 
@@ -241,7 +241,7 @@ def candidates_of(
     *,
     quick: bool = False,
 ) -> tuple[list[Candidate], list[str]]:
-    """Return the candidates of a base, itself first, and notes on what does not fit. A full name gives only itself.
+    """Return the candidates of a base, itself first, and notes on what does not fit. A full name yields only itself.
 
     Args:
         base: an alias, a hub id or a folder; or a full name.
@@ -251,7 +251,7 @@ def candidates_of(
         quick: whether only the presets are tried beside the base.
 
     Raises:
-        InputError: if nothing that was asked for fits the base.
+        InputError: if none of the requested strategies fits the base.
     """
     if is_name(base):
         return [replace(named(base), is_named=True)], []
@@ -289,7 +289,7 @@ def candidates_of(
 def _tails(
     checkpoint: Checkpoint, key: str, target: int | str | None, covering: int | None, *, quick: bool
 ) -> list[str]:
-    """Return what follows the base in the names of a strategy."""
+    """Return the name suffixes of a strategy's candidates."""
     trained_len = checkpoint.strategy.trained_len
     if key == "pcw":
         reach = covering or Strategy.default_target_len(trained_len)
@@ -317,7 +317,7 @@ def _tails(
 
 def is_name(text: str) -> bool:
     """Return whether a text is a full name, with a strategy or settings, and not only a base."""
-    if holds_model(text):  # a folder may have any signs in its name
+    if holds_model(text):  # a folder may have any characters in its name
         return False
     return text == "bm25" or (is_extended_name(text) and text not in ZOO)
 

@@ -50,7 +50,7 @@ from .verdict import Note
 
 
 def say_on_stderr(sentence: str) -> None:
-    """Print a sentence for people, apart from results and beside a bar."""
+    """Print a message on standard error, above any progress bar."""
     tqdm.write(printable(sentence), file=sys.stderr)
 
 
@@ -65,26 +65,26 @@ def compare(
     on_message: Callable[[str], None] = say_on_stderr,
     **options: Any,
 ) -> Comparison:
-    """Run the ways of embedding long documents that fit a model, on the same data, and say which one to use.
+    """Compare methods of embedding long documents that fit a model, on the same data, and recommend one.
 
     Each candidate is loaded once, only one model is in memory, and candidates that differ in pooling share a pass.
-    An interrupt (Ctrl-C) ends with what has finished; the same call goes on from there.
+    An interrupt (Ctrl-C) returns the finished candidates; the same call resumes from there.
 
     Args:
         models: bases: aliases, hub ids or folders. A full name, with a strategy, is one candidate, and so is a scorer.
-        data: as `mteb_longembed.Data`; or a folder in BEIR's layout.
-        chunkers: custom chunkers by name: each base, or a name whose base takes no part, also encodes each chunk on
+        data: a `mteb_longembed.Data`, or a folder in BEIR's layout.
+        chunkers: custom chunkers by name: each base, or a name whose base is not compared, also encodes each chunk on
             its own. See `mteb_longembed.search`.
-        runs: rankings that other programs made, by their names: TREC run files, dicts, DataFrames or ranx' `Run`. Each
-            is a candidate `run/NAME`, whose scores count exactly as they are written.
+        runs: rankings of other programs by name: TREC run files, dicts, DataFrames or ranx' `Run`. Each is a
+            candidate `run/NAME`, whose scores are used exactly as written.
         show: whether to show a progress bar; bars of other libraries are never shown.
-        on_message: called with every sentence for the user.
+        on_message: called with each message for the user.
         options: the fields of `Options`, and, without `data`, the fields of `mteb_longembed.Data`.
 
     Raises:
         InputError: if models, data or options do not go together.
         DataError: if a file breaks a rule.
-        KeyboardInterrupt: if nothing had finished.
+        KeyboardInterrupt: if no candidate had finished.
     """
     chosen, data = _read(data, options)
     folder = Path(chosen.output_folder)
@@ -96,7 +96,7 @@ def compare(
     models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in models or ()]
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
-    # the tokens of the first base stand for the tokens of all others
+    # token counts of the first base stand in for the other bases
     lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
     candidates = _of_models(models, chosen, lengths_of, lengths, notes)
     candidates += with_chunkers(candidates, chunkers or {})
@@ -134,13 +134,14 @@ def compare(
         )
     if not done:
         raise InputError(f"compare must finish at least one candidate, got none ({notes[-1].text}).")
-    made = comparison_of(splits, runner, done, notes, n_left=n_left)
-    if made.is_complete:
-        # the page can do without, and a model that is gone since has no passages
+    comparison = comparison_of(splits, runner, done, notes, n_left=n_left)
+    if comparison.is_complete:
+        # optional on the page: a model that has become unavailable shows no passages
         with suppress(LongEmbedError, OSError):
-            made = replace(made, passages=shown_passages(made, runner, [one.candidate for one in done]))
+            passages = shown_passages(comparison, runner, [one.candidate for one in done])
+            comparison = replace(comparison, passages=passages)
     runner.free()
-    return made
+    return comparison
 
 
 def _of_models(
@@ -173,9 +174,9 @@ def _of_models(
 
 
 def _read(data: Data | str | Path | None, keywords: Settings) -> tuple[Options, Data]:
-    """Return the options and the data, which may be given as the fields of `Data` among the keywords."""
+    """Return options and data. Without `data`, its fields are among the keywords."""
     known = {one.name for one in fields(Options)}
-    # a folder of data is `data`
+    # `compare` takes a folder as `data`
     of_data = {one.name for one in fields(Data)} - {"folder"}
     for name in keywords:
         if name not in known | of_data:
@@ -189,22 +190,22 @@ def _read(data: Data | str | Path | None, keywords: Settings) -> tuple[Options, 
     return options, data
 
 
-def _listed(given: str | Sequence[str] | None) -> list[str]:
-    """Return one text or several as a list."""
-    if isinstance(given, str):
-        return [given]
-    return list(given or ())
+def _listed(value: str | Sequence[str] | None) -> list[str]:
+    """Return a string or a sequence of strings as a list."""
+    if isinstance(value, str):
+        return [value]
+    return list(value or ())
 
 
 def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
-    """Return the splits; note what is missing or not scored."""
+    """Load the splits; note missing and unscored data."""
     metrics = [read_metric(text) for text in _listed(options.metric)]
     splits = []
     for task in data.load():
         for split in splits_of(task, metrics, ignore_identical_ids=options.ignore_identical_ids):
             if options.sample is not None:
-                split, told = sampled(split, options.sample)
-                notes += [Note("data", text) for text in told]
+                split, sentences = sampled(split, options.sample)
+                notes += [Note("data", text) for text in sentences]
             splits.append(split)
             notes += [Note("data", text) for text in split.left_out()]
             notes += [Note("caution", text) for text in split.identical_queries()]
@@ -227,10 +228,10 @@ def _tokenizer_of(base: str) -> PreTrainedTokenizerBase:
 def _run_all(
     runner: Runner, lengths: Lengths, leave_out: Callable[[str], None], *, bm25: bool, show: bool
 ) -> tuple[list[Done], int]:
-    """Run all candidates, and then those that depend on which is best.
+    """Run all candidates, and then those derived from the best one.
 
     Returns:
-        What has run, and how many candidates have not, because somebody interrupted that.
+        The finished candidates, and how many an interrupt left out.
     """
     done: list[Done] = []
     begun: set[str] = set()
@@ -241,7 +242,7 @@ def _run_all(
         "smoothing": 0,
         "disable": not show or sys.stderr is None,
     }
-    # a file of output gets a line now and then
+    # a redirected log gets a line every 30 seconds
     if not is_terminal(sys.stderr):
         options["mininterval"] = 30.0
     # the total is not yet known, so nothing is shown before the first candidate
@@ -249,12 +250,12 @@ def _run_all(
     table = LiveTable(bar, show=show)
     waiting = list(runner.candidates)
 
-    def run(candidates: Sequence[Candidate], n_of_terms: int) -> None:
-        """Run some candidates. The first one of a pass reads its documents, and its terms have this many tokens."""
+    def run(candidates: Sequence[Candidate], n_term_tokens: int) -> None:
+        """Run candidates. The first one of a pass reads its documents, and `n_term_tokens` for query expansion."""
         labels = short_names([*runner.candidates, *candidates])
         ahead = [one for one in candidates if one.passes not in begun]
         tokens = Counter({one.passes: lengths.read(one.target_len) for one in ahead if one.model is not None})
-        tokens += Counter({one.passes: n_of_terms for one in ahead if one.reads_words})
+        tokens += Counter({one.passes: n_term_tokens for one in ahead if one.expands_queries})
         begun.update(tokens)
         bar.total += tokens.total()
         for candidate in candidates:
@@ -271,12 +272,12 @@ def _run_all(
                 if table.is_shown:
                     table.update(rows_of(done), candidate.id, len(done) + len(waiting) - 1)
             waiting.remove(candidate)
-            # what was expected is an estimate, and earlier runs may have read it
+            # the expected tokens are an estimate, and earlier runs may have read them
             bar.update(end - bar.n)
 
     try:
         with bar, shared_bar(bar):
-            run(runner.candidates, runner.tokens_of_words)
+            run(runner.candidates, runner.term_tokens)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 waiting += further(done, runner.splits, leave_out)
                 run(list(waiting), 0)  # the terms have not changed

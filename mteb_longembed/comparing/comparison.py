@@ -31,11 +31,11 @@ class Comparison:
         rows: one for each candidate, the best first.
         by_split: one row for each candidate and split.
         queries: one row for each query: task, split, query, its text, and the ids of its relevant documents.
-        advice: what to use.
-        notes: further sentences, each with its kind.
+        advice: the recommendation.
+        notes: further notes, each with its kind.
         tasks: names of the tasks.
-        metrics: what was scored, the first one ranks; if each task has its own, all of them.
-        setting: the numbers of queries that all candidates answered, and of their clusters.
+        metrics: the metrics, the first one ranks; if each task has its own, all of them.
+        setting: the number of queries that all candidates answered, and of their clusters.
         n_documents: documents of all splits.
         is_complete: whether it was not interrupted.
         identity: a hash of data, candidates and metrics.
@@ -78,7 +78,7 @@ class Comparison:
 
     @property
     def metric(self) -> str:
-        """What ranks: the metric, or `main score` if the tasks have different ones."""
+        """The ranking metric; `main score` if the tasks have different ones."""
         ranking = [metric for metric in self.metrics if metric not in self.scores.columns]
         if len(ranking) == 1:
             return ranking[0]
@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def signature(self) -> str:
-        """What all numbers depend on, in one line."""
+        """The settings behind all numbers, in one line."""
         parts = [self.setting.queries, f"{N_RESAMPLES:,} resamples, seed {SEED}", ", ".join(self.metrics)]
         return " | ".join([*parts, f"mteb-longembed {version('mteb-longembed')}"])
 
@@ -96,7 +96,7 @@ class Comparison:
 
 
 def rows_of(done: Sequence[Done]) -> list[Row]:
-    """Return the rows of the candidates that have run."""
+    """Return the rows of the finished candidates."""
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     costs = {one.candidate.id: one.cost for one in done}
     return summarise(scores, [one.candidate for one in done], costs)
@@ -105,7 +105,7 @@ def rows_of(done: Sequence[Done]) -> list[Row]:
 def comparison_of(
     splits: Sequence[Split], runner: Runner, done: Sequence[Done], notes: list[Note], *, n_left: int
 ) -> Comparison:
-    """Return what the candidates that have run say."""
+    """Build the comparison of the finished candidates."""
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     candidates = [one.candidate for one in done]
     rows = rows_of(done)

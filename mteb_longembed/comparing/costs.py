@@ -22,11 +22,11 @@ from mteb_longembed.word_borders import n_words, word_borders
 
 #: The share of the text that windows read by default.
 COVERING = 0.95
-#: Of a word that is read on its own, with what a tokenizer puts around it.
-_TOKENS_OF_A_WORD = 4
-#: Documents that are counted together.
+#: Tokens of a term that is encoded on its own, special tokens included.
+_TOKENS_PER_TERM = 4
+#: Documents that are tokenized together.
 _AT_ONCE = 64
-#: Characters of the sampled documents that say how long documents are.
+#: Characters of the sampled documents, from which lengths are estimated.
 _SAMPLED = 20_000_000
 #: Length of the warm-up text, in trained lengths.
 _WARM = 1.25
@@ -37,16 +37,16 @@ class Cost:
     """The cost of a candidate, counted with its own tokenizer over all documents.
 
     Args:
-        tokens: tokens of documents that are read, special tokens and prompts included.
+        tokens: document tokens that are read, special tokens and prompts included.
         share_read: the share of the documents' tokens that is read, from 0 to 1. Unknown tokens are not read.
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
-        vectors: mean number of vectors of a document, None if that is not known.
+        vectors: mean number of vectors of a document, None if not known.
         median_len, longest: lengths of documents in tokens, special tokens and prompts included.
-        flops: floating-point operations that encode a document, on average, see `operations`; None if not known.
-        tokens_per_second: tokens of documents that are encoded in a second, on a machine that may do other work too;
-            None if nothing is encoded here.
-        speed_spread: how far the rounds in which that was measured lay apart, as a share of it.
-        bytes: mean bytes of a document's vectors, as they are stored.
+        flops: mean floating-point operations to encode a document, see `operations`; None if not known.
+        tokens_per_second: document tokens encoded per second, on a machine that may be busy; None if nothing is
+            encoded here.
+        speed_spread: the range of the measured rounds, as a share of the fastest.
+        bytes: mean bytes of a document's vectors, as stored.
         device: where the speed was measured.
     """
 
@@ -64,12 +64,12 @@ class Cost:
 
 
 def sampled_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
-    """Draw different whole documents with text, with a seed, until they reach a number of characters."""
+    """Sample distinct non-empty documents, with a fixed seed, until they reach a number of characters."""
     texts: dict[str, None] = {}
     left = n_characters
-    numbers = [(split, number) for split in splits for number in range(len(split.corpus))]
-    for split, number in random.Random(0).sample(numbers, len(numbers)):
-        text = split.documents.texts[number]
+    indices = [(split, index) for split in splits for index in range(len(split.corpus))]
+    for split, index in random.Random(0).sample(indices, len(indices)):
+        text = split.documents.texts[index]
         if text and text not in texts:
             texts[text] = None
             left -= len(text)
@@ -83,21 +83,21 @@ class Lengths:
     """Lengths of documents.
 
     Args:
-        drawn: lengths of drawn documents in tokens.
-        scale: how many times as much text all documents have.
+        sampled: lengths of the sampled documents in tokens.
+        scale: the ratio of all text to the sampled text.
     """
 
-    drawn: np.ndarray
+    sampled: np.ndarray
     scale: float
 
     @property
     def longest(self) -> int:
         """The length of the longest one, in tokens."""
-        return int(self.drawn.max())
+        return int(self.sampled.max())
 
     def read(self, target_len: int | None) -> int:
-        """Estimate how many tokens are read if this many of each document are; None reads all."""
-        return int(self.scale * self.drawn.clip(max=target_len or self.longest).sum())
+        """Estimate the tokens read of all documents, at most `target_len` of each; None reads all."""
+        return int(self.scale * self.sampled.clip(max=target_len or self.longest).sum())
 
     def covering(self) -> int:
         """Return the smallest power of two, in tokens, at which nearly all tokens of the documents are read.
@@ -106,13 +106,13 @@ class Lengths:
         8192
         """
         length = 1
-        while np.minimum(self.drawn, length).sum() < COVERING * self.drawn.sum():
+        while np.minimum(self.sampled, length).sum() < COVERING * self.sampled.sum():
             length *= 2
         return length
 
 
 def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase | None) -> Lengths:
-    """Return the lengths of documents by a tokenizer, without special tokens; without one, by their words."""
+    """Return the lengths of documents by a tokenizer, without special tokens; without one, estimated from words."""
     texts = sampled_texts(splits, _SAMPLED)
     if tokenizer is None:
         lengths = list(map(count_words, texts))
@@ -123,20 +123,20 @@ def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase
     return Lengths(np.array(lengths or [0]), max(n_all / max(sum(map(len, texts)), 1), 1.0))
 
 
-def tokens_of_words(splits: Sequence[Split]) -> int:
-    """Estimate how many tokens a model reads to encode each distinct word of all documents once, on its own."""
-    words: set[str] = set()
+def term_tokens(splits: Sequence[Split]) -> int:
+    """Estimate the tokens that a model reads to encode each distinct term of the documents once, on its own."""
+    terms: set[str] = set()
     for text in sampled_texts(splits, _SAMPLED):
         lowered = text.lower()
-        words.update(lowered[start:end] for start, end in zip(*word_borders(lowered), strict=True))
-    return _TOKENS_OF_A_WORD * len(words)
+        terms.update(lowered[start:end] for start, end in zip(*word_borders(lowered), strict=True))
+    return _TOKENS_PER_TERM * len(terms)
 
 
 def operations(model: LongModel, lengths: np.ndarray) -> float:
-    """Return the floating-point operations of the backbone for runs of these lengths, in tokens.
+    """Return the floating-point operations of the backbone for sequences of these lengths, in tokens.
 
     Two for each weight and token, and `4 n^2 d` in the attention of each layer of width `d`. They follow from the
-    configuration, and do not depend on the machine. Embedding tables and what follows the backbone are left out, and
+    configuration and do not depend on the machine. Embedding tables and modules after the backbone are left out, and
     sliding layers count as full ones.
     """
     backbone = model.backbone.model
@@ -156,8 +156,8 @@ def chunk_texts(texts: Sequence[str], split_text: CutChunks) -> list[str]:
     return chunks
 
 
-def share_of_words(splits: Sequence[Split], target_len: int | None) -> float:
-    """Return the share of all words that BM25 reads in the first tokens of documents; 1 without a target."""
+def share_read_by_bm25(splits: Sequence[Split], target_len: int | None) -> float:
+    """Return the share of all words in the first `target_len` tokens of documents; 1 without a target."""
     if target_len is None:
         return 1.0
     counts = np.array(list(map(n_words, _texts(splits))), int)
@@ -175,19 +175,19 @@ def count(
 
     Args:
         model: an extended model.
-        splits: whose documents.
+        splits: the splits of the documents.
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
         split_text: a custom chunker.
     """
     tokenizer = model.backbone.tokenizer
     cutter = cutter_of(tokenizer)
     if cutter is None or model.backbone.token_ids(["a"]) is None:
-        return count_words_of(splits, target_len)
+        return estimate(splits, target_len)
     prompt = document_prompt(model)
     n_prompt = len(cutter.contents([prompt], sys.maxsize)[0])
     # every text gets these tokens too
     n_added = n_prompt + len(cutter.prefix_ids) + len(cutter.suffix_ids)
-    unknown = model.backbone.words.unk_token_id
+    unknown = model.backbone.text_tokenizer.unk_token_id
     if unknown is None:
         unknown = -1
     lengths: list[int] = []
@@ -208,11 +208,11 @@ def count(
         n_operations += operations(model, run_lengths(model, rows, prompt or None))
         left = iter(rows)
         whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
-        for own, ids in zip(chunks, whole, strict=True):
+        for of_document, ids in zip(chunks, whole, strict=True):
             unknown_here = int(np.count_nonzero(np.equal(ids, unknown)))
             length = len(ids) - n_prompt
             read = 0
-            for row in islice(left, len(own)):
+            for row in islice(left, len(of_document)):
                 read += max(len(row) - n_added, 0) - int(np.count_nonzero(np.equal(row, unknown)))
             n_known += min(read, length - unknown_here)  # chunks may overlap
             n_unknown += unknown_here
@@ -232,8 +232,8 @@ def count(
     )
 
 
-def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
-    """Estimate the cost of a model whose tokenizer is not known: 0.75 words are one token."""
+def estimate(splits: Sequence[Split], target_len: int | None) -> Cost:
+    """Estimate the cost of a model whose tokenizer is not known, at 0.75 words per token."""
     lengths = np.array(list(map(count_words, _texts(splits))))
     n_read = int(lengths.clip(max=target_len or lengths.max()).sum())
     share_read = n_read / max(int(lengths.sum()), 1)
@@ -241,10 +241,10 @@ def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
 
 
 def measure(model: LongModel, texts: Sequence[str]) -> tuple[float, int]:
-    """Measure how many tokens of documents a model encodes per second on this machine, and the bytes of one vector.
+    """Measure the document tokens that a model encodes per second on this machine, and the bytes of one vector.
 
     The first call of a model pays one-off costs, so a text slightly longer than the trained length is encoded before
-    the clock starts. The embedding cache of the model is not used.
+    the clock starts. The model's embedding cache is not used.
     """
     rows = model.backbone.token_ids(texts, document_prompt(model))
     n_tokens = sum(map(len, [text.split() for text in texts] if rows is None else rows))
@@ -265,5 +265,5 @@ def measure(model: LongModel, texts: Sequence[str]) -> tuple[float, int]:
 
 
 def _texts(splits: Sequence[Split]) -> Iterator[str]:
-    """Return the texts of all documents, one after the other."""
+    """Iterate over the texts of all documents."""
     return chain.from_iterable(split.documents.texts for split in splits)

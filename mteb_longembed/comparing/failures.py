@@ -1,4 +1,4 @@
-"""The worst failures of the recommended candidate: queries on which another one scores higher, and what it shows."""
+"""The worst failures of the recommended candidate: queries on which another one scores higher, with passages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 #: How many failures are shown, and how many characters of a passage.
 N_FAILURES = 200
 _PASSAGE = 240
-#: Number of digits to which scores are compared: smaller differences come from rounding.
+#: Digits to which scores are compared: smaller differences come from rounding.
 _DIGITS = 6
 
 
 def base_row(comparison: Comparison) -> Row | None:
-    """Return the base beside which the recommended candidate is shown: its own, or else the first; None without one."""
+    """Return the base to show beside the recommended candidate: its own, or else the first; None without one."""
     recommended = comparison.recommended
     bases = [row for row in comparison.rows if row.is_base and row is not recommended]
     return min(bases, key=lambda row: row.base != recommended.base, default=None)
@@ -36,23 +36,23 @@ def base_row(comparison: Comparison) -> Row | None:
 def failures(comparison: Comparison) -> pd.DataFrame:
     """Return the queries on which the recommended candidate scores less than the best other one, the worst first.
 
-    The best other one is chosen for each query; of equal ones it is the first of the ranking. Only queries count
-    that all candidates have answered. Scores are from 0 to 1.
+    The best other one is chosen for each query; among equal ones it is the first of the ranking. Only queries that
+    all candidates answered count. Scores are from 0 to 1.
 
     Returns:
         One row for each query: task, split, query, recommended, base, best other, by (its id), lost, the `ranks` of
-        the best relevant document by each candidate in their order, what `evaluate` says of the recommended one, and
-        what `Comparison.queries` says of the query.
+        the best relevant document by each candidate in their order, `top_document` and `best_relevant` of the
+        recommended one, and the columns of `Comparison.queries`.
     """
-    place = ["task", "split", "query"]
+    keys = ["task", "split", "query"]
     ranked = [row.id for row in comparison.rows]
-    scores = comparison.scores.pivot(index=place, columns="candidate", values="score")[ranked].dropna()
+    scores = comparison.scores.pivot(index=keys, columns="candidate", values="score")[ranked].dropna()
     own = scores[comparison.recommended.id]
     others = scores.drop(columns=own.name)
     if others.empty:
         return pd.DataFrame()
     best = others.max(axis=1)
-    found = pd.DataFrame(
+    table = pd.DataFrame(
         {
             "recommended": own,
             "best other": best,
@@ -60,40 +60,39 @@ def failures(comparison: Comparison) -> pd.DataFrame:
             "lost": (best - own).round(_DIGITS),
         }
     )
-    ranks = comparison.scores.pivot(index=place, columns="candidate", values="rank")[ranked]
-    found["ranks"] = ranks.loc[found.index].to_numpy().tolist()
+    ranks = comparison.scores.pivot(index=keys, columns="candidate", values="rank")[ranked]
+    table["ranks"] = ranks.loc[table.index].to_numpy().tolist()
     base = base_row(comparison)
-    found["base"] = scores[base.id] if base else None
-    found = found[found["lost"] > 0].sort_values(
+    table["base"] = scores[base.id] if base else None
+    table = table[table["lost"] > 0].sort_values(
         ["lost", "recommended"], ascending=[False, True], kind="stable"
     )
-    said = comparison.scores.loc[
-        comparison.scores["candidate"] == own.name, [*place, "top_document", "best_relevant"]
+    shown = comparison.scores.loc[
+        comparison.scores["candidate"] == own.name, [*keys, "top_document", "best_relevant"]
     ]
     return (
-        found.reset_index().merge(said, on=place, how="left").merge(comparison.queries, on=place, how="left")
+        table.reset_index().merge(shown, on=keys, how="left").merge(comparison.queries, on=keys, how="left")
     )
 
 
 def shown_passages(comparison: Comparison, runner: Runner, candidates: Sequence[Candidate]) -> pd.DataFrame:
-    """Return what the recommended candidate shows of two documents on its worst failures.
+    """Return the recommended candidate's passages of two documents on its worst failures.
 
     Returns:
-        One row for each query: task, split, query, `shown` (of the first document), `answer` (of the best relevant
-        one). No row where the vectors of the candidate are neither in memory nor were when an earlier run has kept
-        its passages.
+        One row for each query: task, split, query, `shown` (of the top document), `answer` (of the best relevant
+        one). No row if the candidate's vectors are not in memory and no earlier run saved its passages.
     """
     candidate = next(one for one in candidates if one.id == comparison.recommended.id)
-    found = failures(comparison).head(N_FAILURES)
+    worst = failures(comparison).head(N_FAILURES)
     tables = []
-    for split in runner.splits if len(found) else ():
+    for split in runner.splits if len(worst) else ():
         task, name = split.label
-        of_split = found[(found["task"] == task) & (found["split"] == name)]
+        of_split = worst[(worst["task"] == task) & (worst["split"] == name)]
         if of_split.empty:
             continue
         kept = runner.cache.find_passages(candidate.meta, split)
         if kept is None or not set(of_split["query"]) <= set(kept["query"]):
-            kept = _made(of_split, runner, candidate, split)
+            kept = _passages(of_split, runner, candidate, split)
             if kept is not None:
                 runner.cache.keep_passages(candidate.meta, split, kept)
         if kept is not None:
@@ -101,7 +100,9 @@ def shown_passages(comparison: Comparison, runner: Runner, candidates: Sequence[
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def _made(of_split: pd.DataFrame, runner: Runner, candidate: Candidate, split: Split) -> pd.DataFrame | None:
+def _passages(
+    of_split: pd.DataFrame, runner: Runner, candidate: Candidate, split: Split
+) -> pd.DataFrame | None:
     documents = split.documents
     pairs = of_split[["top_document", "best_relevant"]].to_numpy()
     indices = [[documents.indices[key] for key in pair if key] for pair in pairs]
@@ -111,12 +112,12 @@ def _made(of_split: pd.DataFrame, runner: Runner, candidate: Candidate, split: S
         return None
     language = Language.of(documents.language)
     rows = []
-    for query, text, pair, numbers, of_query in zip(
+    for query, text, pair, of_pair, of_query in zip(
         of_split["query"], texts, pairs, indices, spans, strict=True
     ):
         row = {"query": query, "shown": "", "answer": ""}
         keys = [title for title, key in zip(("shown", "answer"), pair, strict=True) if key]
-        for key, number, (start, end) in zip(keys, numbers, of_query, strict=True):
-            row[key] = excerpt(documents.texts[number][start:end], text, _PASSAGE, language)
+        for key, index, (start, end) in zip(keys, of_pair, of_query, strict=True):
+            row[key] = excerpt(documents.texts[index][start:end], text, _PASSAGE, language)
         rows.append(row)
     return pd.DataFrame(rows)

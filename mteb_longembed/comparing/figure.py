@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 #: The width in inches, and the height of a line of a label.
 _WIDTH = 10.0
 _LINE = 0.16
-#: Where a long label goes on in another line.
+#: Where a long label breaks.
 _BREAKS = re.compile(r"(.{15,30}[,:/])(?=.)")
 #: The colours of candidates by their standing.
 COLOURS = {BEST: "#1b7837", NOT_SEPARATED: "#0072B2", BEHIND: "#999999"}
-#: Of the second figure: the width of a panel; the distance of candidates of one cost, whose numbers stand side by side;
-#: the distance of different costs, which have a tick each; and the indent of names in the legend. All in points.
+#: The second figure in points: the width of a panel; the distance of candidates of one cost, whose numbers are side by
+#: side; the distance of different costs, which have a tick each; and the indent of names in the legend.
 _PANEL = 380.0
 _BESIDE = 12.0
 _APART = 32.0
@@ -41,22 +41,22 @@ _SAME_COST = 1.05
 def draw_figure(comparison: Comparison) -> Figure:
     """Draw all candidates, the best on top: their scores on the left, differences to the best on the right.
 
-    Two intervals on the left may overlap although the difference on the same queries is sure: that is on the right.
-    What is within the margin of the best is shaded there.
+    Intervals on the left may overlap although the paired difference, on the right, excludes 0. The margin around the
+    best is shaded there.
     """
     rows = comparison.rows
     labels = [_BREAKS.sub(r"\1\n", row.label) for row in rows]
-    lines = np.array([label.count("\n") + 2 for label in labels])  # one more parts two labels
-    places = np.cumsum(lines) - lines / 2
+    lines = np.array([label.count("\n") + 2 for label in labels])  # a blank line separates two labels
+    positions = np.cumsum(lines) - lines / 2
     figure, (scores, differences) = panels(_WIDTH, 0.8 + _LINE * lines.sum(), 2)
-    for place, row in zip(places, rows, strict=True):
+    for position, row in zip(positions, rows, strict=True):
         colour = COLOURS[row.standing]
-        _mark(scores, place, row.score, colour)
+        _mark(scores, position, row.score, colour)
         if is_number(row.to_best.mean):
-            _mark(differences, place, row.to_best, colour)
+            _mark(differences, position, row.to_best, colour)
     differences.axvspan(-MARGIN, MARGIN, color="#1b7837", alpha=0.12, lw=0, zorder=0)
     differences.axvline(0, color="#1b7837", lw=1, zorder=1)
-    scores.set_yticks(places, labels)
+    scores.set_yticks(positions, labels)
     scores.set_ylim(lines.sum(), 0)
     scores.set_xlabel(f"{comparison.metric} (%)")
     differences.set_xlabel("difference to the best (points)")
@@ -67,12 +67,12 @@ def draw_figure(comparison: Comparison) -> Figure:
     return figure
 
 
-def _mark(axes: Axes, place: float, interval: Interval, colour: str) -> None:
-    """Draw a mean as a point, and its interval as a line, if there is one."""
+def _mark(axes: Axes, y: float, interval: Interval, colour: str) -> None:
+    """Draw a mean as a point, and its interval, if any, as a line."""
     if is_number(interval.low):
         ends = [interval.low, interval.high]
-        axes.plot(ends, [place, place], color=colour, lw=2, alpha=0.6, zorder=2)
-    axes.plot([interval.mean], [place], "o", color=colour, ms=6, zorder=3)
+        axes.plot(ends, [y, y], color=colour, lw=2, alpha=0.6, zorder=2)
+    axes.plot([interval.mean], [y], "o", color=colour, ms=6, zorder=3)
 
 
 # ---- scores against costs
@@ -88,7 +88,7 @@ def draw_costs(comparison: Comparison) -> Figure | None:
     if not costs:
         return None
     labels = [_BREAKS.sub(r"\1\n", row.label) for row in comparison.rows]
-    # half a line more parts two labels
+    # half a blank line separates two labels
     lines = np.array([0.0, *(label.count("\n") + 1.5 for label in labels)]).cumsum()
     height = max(3.0 * len(costs), 0.5 + _LINE * lines[-1])
     figure, panes, legend = panels_below(_WIDTH, height, len(costs))
@@ -99,18 +99,18 @@ def draw_costs(comparison: Comparison) -> Figure | None:
     for rank, (line, label, row) in enumerate(zip(lines[:-1], labels, comparison.rows, strict=True), 1):
         weight = "bold" if row is comparison.recommended else "normal"
         for x, side, text in ((_INDENT - 5, "right", str(rank)), (_INDENT, "left", label)):
-            place = {"xytext": (x, -72 * _LINE * line), "ha": side, "va": "top"}
-            _write(legend, text, (0, 1), xycoords="axes fraction", weight=weight, **place)
+            position = {"xytext": (x, -72 * _LINE * line), "ha": side, "va": "top"}
+            _write(legend, text, (0, 1), xycoords="axes fraction", weight=weight, **position)
     return figure
 
 
-def _write(axes: Axes, text: str, place: tuple[float, float], **options: Any) -> None:
-    """Write a text at an offset in points from a place."""
-    axes.annotate(text, place, textcoords="offset points", **options)
+def _write(axes: Axes, text: str, anchor: tuple[float, float], **options: Any) -> None:
+    """Write a text at an offset in points from an anchor."""
+    axes.annotate(text, anchor, textcoords="offset points", **options)
 
 
 def _costs(rows: Sequence[Row]) -> dict[str, list[float | None]]:
-    """Return what each candidate costs, by the title of the cost; None if that is not known. BM25 encodes nothing."""
+    """Return the costs of each candidate by the title of the cost; None if not known, 0 for BM25."""
     sizes = [row.cost.bytes and row.cost.bytes / 1024 for row in rows]
     operations = [row.cost.flops and row.cost.flops / 1e9 for row in rows]
     titled = {"KB of vectors per document": sizes, "billion operations per document": operations}
@@ -124,19 +124,19 @@ def _draw_cost(axes: Axes, comparison: Comparison, costs: Sequence[float | None]
     """Draw the candidates whose cost is known, the cheapest first, with their ranks and a tick for each cost."""
     known = sorted((cost, rank) for rank, cost in enumerate(costs) if cost is not None)
     groups = _groups([cost for cost, _ in known])
-    places = _places([cost for cost, _ in known], groups)
-    width = max(places[-1], _PANEL)
-    for (_, rank), place in zip(known, places, strict=True):
+    positions = _positions([cost for cost, _ in known], groups)
+    width = max(positions[-1], _PANEL)
+    for (_, rank), x in zip(known, positions, strict=True):
         row = comparison.rows[rank]
         ring: Any = {"mec": "#000000", "mew": 1.5} if row is comparison.recommended else {}
         top = row.score.mean
         if is_number(row.score.low):
             top = row.score.high
-            axes.plot([place, place], [row.score.low, top], color=COLOURS[row.standing], lw=2, alpha=0.6)
-        axes.plot([place], [row.score.mean], "o", color=COLOURS[row.standing], ms=6, zorder=3, **ring)
-        _write(axes, str(rank + 1), (place, top), xytext=(0, 3), ha="center", size=7 * _PANEL / width)
+            axes.plot([x, x], [row.score.low, top], color=COLOURS[row.standing], lw=2, alpha=0.6)
+        axes.plot([x], [row.score.mean], "o", color=COLOURS[row.standing], ms=6, zorder=3, **ring)
+        _write(axes, str(rank + 1), (x, top), xytext=(0, 3), ha="center", size=7 * _PANEL / width)
     starts = [groups.index(group) for group in dict.fromkeys(groups)]
-    middles = [float(np.mean(part)) for part in np.split(places, starts[1:])]
+    middles = [float(np.mean(part)) for part in np.split(positions, starts[1:])]
     axes.set_xticks(middles, [f"{float(f'{known[start][0]:.3g}'):,.10g}" for start in starts])
     axes.set_xlim(-_BESIDE, width + _BESIDE)
     axes.margins(y=0.1)
@@ -145,7 +145,7 @@ def _draw_cost(axes: Axes, comparison: Comparison, costs: Sequence[float | None]
 
 
 def _groups(costs: Sequence[float]) -> list[float]:
-    """Return the first cost of the group of each; costs are sorted, and about equal ones are in one group.
+    """Replace each of the sorted costs by the smallest one that is about equal.
 
     >>> _groups([0.0, 3.0, 3.01, 64.0])
     [0.0, 3.0, 3.0, 64.0]
@@ -157,12 +157,12 @@ def _groups(costs: Sequence[float]) -> list[float]:
     return groups
 
 
-def _places(costs: Sequence[float], groups: Sequence[float]) -> np.ndarray:
-    """Return places of sorted costs, from 0 to the panel's width or more: logarithms, as far apart as numbers need."""
+def _positions(costs: Sequence[float], groups: Sequence[float]) -> np.ndarray:
+    """Return x positions of sorted costs in points: logarithmic, with room for their numbers, from 0."""
     logarithms = np.log10([cost or min(filter(None, costs)) / 2 for cost in costs])
     wanted = (logarithms - logarithms[0]) / max(float(np.ptp(logarithms)), 0.1) * _PANEL
     gaps = [_BESIDE if left == right else _APART for left, right in pairwise(groups)]
     steps = np.array([0.0, *gaps]).cumsum()
     end = max(_PANEL - steps[-1], 0.0)
-    # the nearest places to the wanted ones with such gaps
+    # the least-squares fit to the wanted positions with at least these gaps
     return np.asarray(isotonic_regression(wanted - steps, y_min=0.0, y_max=end) + steps)

@@ -11,7 +11,7 @@ from .candidates import Candidate
 def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     """Return the table labels of candidates by id: what follows the base, such as `+gp@1024`; `base` for itself.
 
-    With several bases the last part of each stands before it. Where that tells two of them not apart, all have ids.
+    With several bases each label begins with the last part of its base. If two labels are equal, all are ids.
     """
     n_models = len({one.base or one.expand for one in candidates} - {""})
     labels = {}

@@ -38,7 +38,7 @@ SCHEMA = 1
 #: The packages whose versions a page names.
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 NEAR = f"within {MARGIN:g}"
-#: What a column is, for the columns that not everybody can guess.
+#: Explanations of the columns that are not self-explanatory.
 _LEGEND = {
     "to best": "To best: the mean difference to the highest score on the same queries, in points, with its 95 % "
     "interval, widened at its upper end for the number of candidates; same: no query differs.",
@@ -48,32 +48,32 @@ _LEGEND = {
     "operations": "Operations: floating-point operations to encode a document, as a multiple of the base's.",
     "read": "Read: the share of the documents' tokens that is read; unknown tokens count as not read.",
 }
-#: The columns of words: they are aligned left, and numbers right.
-_WORDS = (
+#: Text columns: aligned left, numbers right.
+_TEXT_COLUMNS = (
     "candidate", "standing", "query", "id", "split", "relevant documents", "it shows", "right passage", "best other is",
 )  # fmt: skip
-#: The columns of long texts.
+#: Columns of long texts.
 _TEXTS = ("query", "it shows", "right passage")
-#: How many characters of a query, and of an id; and how many ids for each query.
+#: Maximum characters of a query and of an id, and ids for each query.
 _QUERY_LENGTH = 300
 _ID_LENGTH = 60
 _N_IDS = 3
-#: A number of a table, perhaps with a sign that it is not quite that.
+#: A number of a table, perhaps with `<` or `>`.
 _NUMBER = re.compile(r"([<>]?)([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)")
 
 
 @dataclass(frozen=True)
 class Table:
-    """What is shown of a comparison, as texts: numbers, with an interval in brackets behind them, and words.
+    """A table of a comparison with formatted cells: texts, and numbers followed by their interval in brackets.
 
-    Its texts have no control characters, whatever a name says.
+    Control characters of names are removed.
 
     Args:
         key: a short name, fit for the ids of a page.
         caption: its title.
-        cells: the texts by the titles of their columns.
+        cells: formatted cells by column title.
         notes: sentences below the table.
-        standings: the word of each row, by which a page colours it; empty for none.
+        standings: the standing of each row, which sets its colour; empty for none.
     """
 
     key: str
@@ -84,27 +84,27 @@ class Table:
 
     @classmethod
     def of(cls, key: str, caption: str, rows: Sequence[Mapping[str, str]], **more: Any) -> Table:
-        """A table without its empty columns."""
+        """Build a table without empty columns."""
         cells = pd.DataFrame(rows).map(printable).rename(columns=printable)
         return cls(key, printable(caption), cells.loc[:, (cells != MISSING).any()], **more)
 
     def as_text(self) -> str:
-        """The table for a terminal."""
-        sides = ["left" if title in _WORDS else "right" for title in self.cells]
+        """Format the table for a terminal."""
+        sides = ["left" if title in _TEXT_COLUMNS else "right" for title in self.cells]
         rows = tabulate(self.cells, "keys", "simple", showindex=False, disable_numparse=True, colalign=sides)
         return f"{self.caption}\n\n{rows}"
 
 
 def tables(comparison: Comparison) -> list[Table]:
     """Return the ranking, then the scores by split if there are several."""
-    found = [ranking_table(comparison)]
+    shown = [ranking_table(comparison)]
     if len(comparison.by_split[["task", "split"]].drop_duplicates()) > 1:
-        found.append(_split_table(comparison))
-    return found
+        shown.append(_split_table(comparison))
+    return shown
 
 
 def ranking_table(comparison: Comparison) -> Table:
-    """Return the candidates, the best first."""
+    """Return the table of candidates, the best first."""
     metric = comparison.metric
     rows = [_cells(row, comparison.rows, metric) for row in comparison.rows]
     table = Table.of("compare", "Candidates", rows)
@@ -147,16 +147,16 @@ def _split_table(comparison: Comparison) -> Table:
 
 def failures_table(comparison: Comparison) -> Table | None:
     """Return the worst failures of the recommended candidate; None if there is no other candidate, or no failure."""
-    found = failures(comparison)
-    if found.empty:
+    worst = failures(comparison)
+    if worst.empty:
         return None
     if not comparison.passages.empty:
-        found = found.merge(comparison.passages, on=["task", "split", "query"], how="left")
+        worst = worst.merge(comparison.passages, on=["task", "split", "query"], how="left")
     labels = {row.id: row.label for row in comparison.rows}
     recommended = list(labels).index(comparison.recommended.id)
     several_splits = len(comparison.by_split[["task", "split"]].drop_duplicates()) > 1
     rows = []
-    for one in found.head(N_FAILURES).to_dict("records"):
+    for one in worst.head(N_FAILURES).to_dict("records"):
         cells = {"query": _cut(one["text"], _QUERY_LENGTH)}
         cells["it shows"] = _passage(one.get("shown"), one["top_document"])
         cells["right passage"] = _passage(one.get("answer"), one["best_relevant"])
@@ -170,12 +170,12 @@ def failures_table(comparison: Comparison) -> Table | None:
             cells["split"] = f"{one['task']} {one['split']}"
         cells["relevant documents"] = _ids(one["relevant"])
         rows.append(cells)
-    asked = counted(comparison.setting.n_queries, "query", "queries")
+    n_queries = counted(comparison.setting.n_queries, "query", "queries")
     notes = [
-        f"Another candidate has a higher {comparison.metric} on {len(found):,} of {asked}. The best other one is "
+        f"Another candidate has a higher {comparison.metric} on {len(worst):,} of {n_queries}. The best other one is "
         "chosen for each query, so the best method has such queries too. Lost: the difference to it, in points."
     ]
-    if len(rows) < len(found):
+    if len(rows) < len(worst):
         notes.append(f"Shown: the {len(rows):,} worst.")
     numbered = ", ".join(f"#{number} {label}" for number, label in enumerate(labels.values(), 1))
     notes.append(f"Rank: of the best relevant document. By each candidate: {numbered}.")
@@ -196,7 +196,7 @@ def _ids(ids: Sequence[str]) -> str:
 
 
 def _passage(text: object, document: str) -> str:
-    """Return a passage behind the id of its document; nothing if there is none."""
+    """Format the id of a document and its passage; `MISSING` without a passage."""
     return f"{_cut(document, _ID_LENGTH)}: {text}" if isinstance(text, str) and text else MISSING
 
 
@@ -205,7 +205,7 @@ def _rank(rank: float) -> str:
 
 
 def _cut(text: str, n_characters: int) -> str:
-    """Return a text in one line, or its beginning if it is longer."""
+    """Return a text in one line, truncated to a number of characters."""
     text = " ".join(text.split())
     if len(text) <= n_characters:
         return text
@@ -213,18 +213,18 @@ def _cut(text: str, n_characters: int) -> str:
 
 
 def sort_key(title: str, cell: str) -> float | None:
-    """Return the number by which the page sorts a cell; None for words, and if it is not known.
+    """Return the number by which the page sorts a cell; None for text and unknown values.
 
     >>> sort_key("nDCG@10", "1,094.5 [84,99]"), sort_key("read", ">99 %"), sort_key("standing", "2")
     (1094.5, 99.5, None)
     """
     if title == "to best" and cell in ("same", MISSING):
         return 0.0
-    found = _NUMBER.match(cell)
-    if title in _WORDS or found is None:
+    number = _NUMBER.match(cell)
+    if title in _TEXT_COLUMNS or number is None:
         return None
-    beyond = {"<": -0.5, ">": 0.5}.get(found[1], 0.0)
-    return float(found[2].replace(",", "")) + beyond
+    beyond = {"<": -0.5, ">": 0.5}.get(number[1], 0.0)
+    return float(number[2].replace(",", "")) + beyond
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -234,7 +234,7 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _spread(interval: Interval, sign: str = "") -> str:
-    """Return a mean, perhaps with its sign, and its interval."""
+    """Format a mean, perhaps with its sign, and its interval."""
     if not is_number(interval.mean):
         return MISSING
     text = f"{interval.mean:{sign}z.1f}"
@@ -244,7 +244,7 @@ def _spread(interval: Interval, sign: str = "") -> str:
 
 
 def _end(value: float, sign: str) -> str:
-    """Return an end of an interval in whole points, or with as many digits as show on which side of 0 it lies."""
+    """Format an end of an interval in whole points, with up to two more digits if it would round to 0."""
     for digits in range(3):
         text = f"{value:{sign}z.{digits}f}"
         if float(text) != 0:
@@ -253,13 +253,13 @@ def _end(value: float, sign: str) -> str:
 
 
 def page(comparison: Comparison, command: str = "") -> str:
-    """One self-contained HTML page. It has its styles, pictures and script, and its own policy forbids to load more.
+    """Render one self-contained HTML page; its content security policy forbids it to load anything.
 
-    Without the script its tables cannot be sorted, and all else is the same.
+    Without its script the tables cannot be sorted; nothing else changes.
 
     Args:
-        comparison: what is shown.
-        command: the line that made it.
+        comparison: the comparison.
+        command: the command line that made it.
     """
     documents = f"{comparison.n_documents:,}"
     costs = [row.cost for row in comparison.rows if row.cost.median_len is not None]
@@ -281,15 +281,15 @@ def page(comparison: Comparison, command: str = "") -> str:
     template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
     script = (folder / "sort.js").read_text(encoding="utf-8")
     scatter = draw_costs(comparison)
-    found = failures_table(comparison)
+    of_failures = failures_table(comparison)
     return template.render(
         comparison=comparison,
         standings=_picture(draw_figure(comparison), "standings"),
         scatter=scatter and _picture(scatter, "costs"),
-        tables=[*tables(comparison), *([found] if found else [])],
+        tables=[*tables(comparison), *([of_failures] if of_failures else [])],
         facts=facts,
         margin=f"{MARGIN:g}",
-        words=_WORDS,
+        words=_TEXT_COLUMNS,
         texts=_TEXTS,
         names=("candidate", "best other is"),
         sort_key=sort_key,
@@ -300,7 +300,7 @@ def page(comparison: Comparison, command: str = "") -> str:
 
 
 def _picture(figure: Figure, key: str) -> Markup:
-    """Return a figure as a part of the page, in the page's colours. What has its key as id describes it."""
+    """Return a figure as inline SVG in the page's colours, labelled by the element whose id is `key`."""
     svg = drawn(figure, "svg", transparent=True).decode("utf-8")
     # HTML must not contain the XML declaration and the document type
     svg = svg[svg.index("<svg") :]
@@ -314,19 +314,19 @@ def _picture(figure: Figure, key: str) -> Markup:
 
 
 def _breakable(name: str) -> Markup:
-    """Return a name that may go on in another line after its commas and colons."""
+    """Allow line breaks after the commas and colons of a name."""
     return Markup(re.sub("([,:])(?=.)", r"\1<wbr>", str(escape(name))))
 
 
 def _shown(value: object) -> object:
-    """What the page shows of a value of the template: texts of others, such as paths, without control characters."""
+    """Strip control characters from a value of the template: it may be untrusted, such as a path."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return printable(value)
     return value
 
 
 def as_json(comparison: Comparison) -> str:
-    """Everything that was found, as JSON: the frames, row by row. What is not known or infinite is null."""
+    """Return all results as JSON, tables row by row. Unknown and infinite values are null."""
     plain = {
         "schema": SCHEMA,
         "version": version("mteb-longembed"),
@@ -348,7 +348,7 @@ def as_json(comparison: Comparison) -> str:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as JSON has them: null for what is not known or infinite."""
+    """Replace unknown and infinite values by None, JSON's null."""
     return {
         key: None if isinstance(value, float) and not is_number(value) else value
         for key, value in values.items()
@@ -367,15 +367,15 @@ PAGE = "compare.html"
 def write_all(comparison: Comparison, output: Path, command: str) -> Path:
     """Write the page, the JSON and the scores of each query into the comparison's folder.
 
-    Its name has a hash of data, candidates and metrics, so the same command writes to the same place.
+    The folder's name has a hash of data, candidates and metrics, so the same command writes to the same folder.
 
     Args:
-        comparison: what is written.
+        comparison: the comparison.
         output: the folder of all results.
-        command: the line that made it, for the page's foot.
+        command: the command line that made it, for the page.
 
     Returns:
-        The folder, for its page.
+        The comparison's folder.
     """
     folder = output / COMPARISONS / slug(f"{'+'.join(comparison.tasks)[:60]}-{comparison.identity[:8]}")
     make_folder("the comparison's folder", folder)

@@ -1,4 +1,4 @@
-"""Rankings that another program made, as a scorer: a search engine, a reranker, a custom pipeline."""
+"""Rankings of another program as a scorer: a search engine, a reranker, a custom pipeline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RanxRun(Protocol):
 #: A TREC run file, query id -> document id -> score, ranx' `Run`, or a table or rows, see `data.table.Source`, with
 #: query, document, score and perhaps rank.
 RunSource: TypeAlias = "Source | RanxRun"
-#: Names of the columns of a table; the first that it has counts. PyTerrier's `query` is a text, and `docid` a number.
+#: Names of the columns of a table; the first one present is read. PyTerrier's `query` is a text, `docid` a number.
 _COLUMNS = {
     "query": ("query_id", "q_id", "qid", "query-id", "query"),
     "document": ("docno", "doc_id", "corpus-id", "document", "docid"),
@@ -42,13 +42,13 @@ _TREC = ("query", "Q0", "document", "rank", "score", "tag")
 
 
 class Ranked:
-    """A run: for each query the documents that another program returned, with their scores as they are written.
+    """A run: for each query the documents that another program returned, with their scores as written.
 
-    A document that it did not return has the score minus infinity, and is never ranked.
+    A document that it did not return has the score minus infinity and is never ranked.
 
     Args:
         name: the name of the run; its results are saved as `run/NAME`.
-        rankings: of each query, by ids.
+        rankings: query id -> document id -> score.
         splits: the data with the texts of the queries.
 
     Raises:
@@ -71,17 +71,17 @@ class Ranked:
         self._documents = Documents([], [])
 
     def fit(self, documents: Documents) -> None:
-        """Note the documents: their places in the matrix."""
+        """Keep the documents, whose indices are the columns of the matrix."""
         self._documents = documents
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """Return the score of each document for each query, float64 `[queries, documents]`."""
-        numbers = self._documents.indices
-        scores = np.full((len(queries), len(numbers)), -np.inf)
+        index_of = self._documents.indices
+        scores = np.full((len(queries), len(index_of)), -np.inf)
         for row, query in zip(scores, queries, strict=True):
             for key, score in self._of_text.get(query, {}).items():
-                if key in numbers:
-                    row[numbers[key]] = score
+                if key in index_of:
+                    row[index_of[key]] = score
         return scores
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
@@ -89,27 +89,27 @@ class Ranked:
         return whole_documents(self._documents, indices)
 
     def missing(self, splits: Sequence[Split]) -> list[str]:
-        """Return notes on what the run lacks in the data, and on unknown ids in it; none if everything fits."""
-        strange = set(self.rankings)
+        """Return notes on unknown ids in the run and on queries without a ranking; none if everything fits."""
+        unknown_queries = set(self.rankings)
         unknown: set[str] = set()
         without: set[str] = set()
         for split in splits:
-            strange -= split.queries.keys()
+            unknown_queries -= split.queries.keys()
             for query in split.judged_queries:
                 ranked = self.rankings.get(query, {}).keys()
                 unknown |= ranked - split.documents.indices.keys()
                 if not ranked:
                     without.add(query)
-        found = {
-            "queries that the data do not have: they are not counted": strange,
-            "documents that the corpus does not have: they are not counted": unknown,
-            "queries without a ranking: they score 0": without,
+        ids_of = {
+            "queries that are not in the data and are ignored": unknown_queries,
+            "documents that are not in the corpus and are ignored": unknown,
+            "queries without a ranking, which score 0": without,
         }
-        told = []
-        for what, ids in found.items():
+        notes = []
+        for problem, ids in ids_of.items():
             if ids:
-                told.append(f"{self.meta.name} has {len(ids):,} {what}, such as {min(ids)}.")
-        return told
+                notes.append(f"{self.meta.name} has {len(ids):,} {problem}, such as {min(ids)}.")
+        return notes
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def read_run(name: str, source: RunSource) -> dict[str, dict[str, float]]:
 
     Raises:
         DataError: if a source is not a run: it is no kind of `RunSource`, an id is missing, a score is not a finite
-            number, a document stands twice for a query, or ranks rise with scores.
+            number, a document appears twice for a query, or scores rise with the ranks.
     """
     where = f"the run {name}"
     trec: Sequence[str] = ()
@@ -139,7 +139,7 @@ def read_run(name: str, source: RunSource) -> dict[str, dict[str, float]]:
     rules = {
         "the ids of a query and a document must not be empty": ~is_id.all(axis=1),
         "a score must be a finite number": ~np.isfinite(rows["number"]),
-        "a document must be there once for a query": rows.duplicated(["query", "document"]),
+        "a document must appear once for a query": rows.duplicated(["query", "document"]),
     }
     for rule, is_broken in rules.items():
         for row in rows[is_broken].head(1).itertuples():
@@ -152,13 +152,13 @@ def read_run(name: str, source: RunSource) -> dict[str, dict[str, float]]:
 
 
 def _of_table(table: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the columns of a table, under any of their known names."""
+    """Return the columns of a run, which a table has under any of their known names."""
     rows = pd.DataFrame(index=table.index)
     for column, names in _COLUMNS.items():
-        found = [name for name in names if name in table.columns]
-        if not found:
+        present = [name for name in names if name in table.columns]
+        if not present:
             raise DataError(f"{where} needs a column {column}, got {', '.join(map(str, table.columns))}.")
-        rows[column] = table[found[0]].astype(object)
+        rows[column] = table[present[0]].astype(object)
     if "rank" in table:
         rows["rank"] = table["rank"]
     return rows
@@ -174,7 +174,7 @@ def _of_dict(source: Mapping[str, object], where: str) -> Iterator[dict[str, obj
 
 
 def _number(value: Any) -> float:
-    """Parse a value as an exact Python number; nan if it is not a number."""
+    """Parse a value as a Python float; nan if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -182,7 +182,7 @@ def _number(value: Any) -> float:
 
 
 def _check_direction(rows: pd.DataFrame, where: str) -> None:
-    """Refuse distances: of neighbours by rank, more have rising than falling scores."""
+    """Refuse distances: from rank to rank, scores rise more often than they fall."""
     ranked = rows.assign(rank=rows["rank"].map(_number)).sort_values(["query", "rank"], kind="stable")
     steps = ranked.groupby("query")[["rank", "number"]].diff()
     steps = steps[steps["rank"] > 0]

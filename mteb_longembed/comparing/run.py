@@ -1,4 +1,4 @@
-"""Candidates from their names to their scores and costs. One model at a time is loaded; its vectors stay."""
+"""Run candidates: from their names to scores and costs. One model at a time is loaded; its vectors stay."""
 
 import gc
 import math
@@ -38,25 +38,25 @@ from .costs import (
     Cost,
     chunk_texts,
     count,
-    count_words_of,
+    estimate,
     measure,
     sampled_texts,
-    share_of_words,
-    tokens_of_words,
+    share_read_by_bm25,
+    term_tokens,
 )
 
-#: How often a speed is measured.
+#: Rounds of a speed measurement.
 _ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Done:
-    """A candidate that has run.
+    """A finished candidate.
 
     Args:
         candidate: the candidate.
         scores: one row for each query, see `evaluate`.
-        cost: what it costs.
+        cost: its cost.
     """
 
     candidate: Candidate
@@ -66,13 +66,13 @@ class Done:
 
 @dataclass
 class Runner:
-    """What all candidates of a comparison share: data, device, models and their vectors.
+    """Runs the candidates of a comparison, which share data, device, models and vectors.
 
     Args:
-        cache: where finished work is kept.
+        cache: cache of finished results.
         splits: the data.
-        candidates: all candidates; the ones that share a pass are pooled together.
-        device: where models run, None for the best device of this machine.
+        candidates: all candidates; candidates that share a pass are pooled together.
+        device: device of the models, None for the best device of this machine.
     """
 
     cache: Cache
@@ -83,7 +83,7 @@ class Runner:
     _loaded: dict[str, Any] = field(default_factory=dict)
     #: The vectors of a pass on a split stay until the end.
     _passes: dict[tuple[str, tuple[str, str]], Pass] = field(default_factory=dict)
-    #: The speed of a pass, how far its rounds lay apart, and the bytes of a vector.
+    #: The speed of a pass, its spread over the rounds, and the bytes of a vector.
     _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
 
     def run(self, candidate: Candidate) -> Done:
@@ -103,11 +103,11 @@ class Runner:
     # ---- scorers -----------------------------------------------------------------------------------------
 
     def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
-        """Return the scorer of a candidate on a split. Creating it tells its pass how it pools."""
+        """Return the scorer of a candidate on a split. Building it registers its pooling with the pass."""
         if candidate.scorer is not None:
             return candidate.scorer
-        if candidate.words is not None:
-            return make_bm25(candidate.words, self.device)
+        if candidate.bm25 is not None:
+            return make_bm25(candidate.bm25, self.device)
         if candidate.model is not None:
             return searching(self._pass(candidate, split), candidate.model.vectors, candidate.search)
         if not hasattr(self._model(candidate), "encode"):
@@ -115,16 +115,16 @@ class Runner:
         return searching(self._pass(candidate, split), None, SearchSettings())
 
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
-        """Return the pass of a candidate on a split, which encodes for all candidates that have not run."""
-        place = candidate.passes, split.label
-        if place not in self._passes:
-            self._passes[place] = Pass(lambda: self._model(candidate), candidate.cut)
+        """Return the pass of a candidate on a split, which encodes for all unfinished candidates."""
+        key = candidate.passes, split.label
+        if key not in self._passes:
+            self._passes[key] = Pass(lambda: self._model(candidate), candidate.cut)
             for other in self.candidates:
                 if other.passes == candidate.passes and self.cache.find(other.meta, split) is None:
-                    # what is wrong with it is said when it runs
+                    # its error is reported when it runs
                     with suppress(LongEmbedError):
                         self._scorer(other, split)
-        return self._passes[place]
+        return self._passes[key]
 
     def _model(self, candidate: Candidate) -> Any:
         """Return mteb's encoder of a candidate's pass. The encoder of another pass is freed first."""
@@ -137,32 +137,32 @@ class Runner:
     def free(self) -> None:
         """Free the model that is loaded. Its vectors stay."""
         if self._loaded:
-            for made in self._passes.values():
-                made.release()
+            for one in self._passes.values():
+                one.release()
             self._loaded.clear()
             gc.collect()
             torch.cuda.empty_cache()  # nothing without CUDA
 
     def is_finished(self, candidate: Candidate) -> bool:
-        """Return whether earlier runs have kept all scores of a candidate."""
+        """Return whether earlier runs have saved all scores of a candidate."""
         return all(self.cache.find(candidate.meta, split) is not None for split in self.splits)
 
     def speed(self, candidate: Candidate) -> float | None:
-        """Return the tokens of documents that the model of a candidate encodes in a second; None if not known."""
+        """Return the document tokens that a candidate's model encodes per second; None if not known."""
         try:
             return self._cost(candidate).tokens_per_second
         except (LongEmbedError, OSError):
-            return None  # what is wrong with it is said when it runs
+            return None  # its error is reported when it runs
 
     def passages(
         self, candidate: Candidate, split: Split, queries: Sequence[str], indices: Sequence[Sequence[int]]
     ) -> list[list[Span]] | None:
-        """Return for each query what a candidate shows of these documents, as far as nothing is encoded for that.
+        """Return for each query the span that a candidate shows of each of its documents, without encoding anything.
 
-        It is the whole text with one vector per document, and None if the candidate's vectors are not in memory.
+        The span is the whole text with one vector per document; None if the candidate's vectors are not in memory.
         """
-        if candidate.words is not None:
-            lexical = make_bm25(replace(candidate.words, expand=None))
+        if candidate.bm25 is not None:
+            lexical = make_bm25(replace(candidate.bm25, expand=None))
             lexical.fit(split.documents)
             return lexical.passages(queries, indices)
         if candidate.model is None or (candidate.passes, split.label) not in self._passes:
@@ -180,28 +180,28 @@ class Runner:
     # ---- costs -------------------------------------------------------------------------------------------
 
     @cached_property
-    def tokens_of_words(self) -> int:
-        """About how many tokens a model reads that encodes each word of the documents, for their neighbours."""
-        return tokens_of_words(self.splits)
+    def term_tokens(self) -> int:
+        """Estimated tokens of encoding each term of the documents, for query expansion."""
+        return term_tokens(self.splits)
 
     @property
     def _device(self) -> str:
         return self.device or str(get_device_name())
 
     def _cost(self, candidate: Candidate) -> Cost:
-        """Return the cost that an earlier run has measured, or measure it now. BM25 encodes nothing."""
+        """Return the cost measured by an earlier run, or measure it. BM25 encodes no document."""
         if candidate.scorer is not None:
             # the cost of a custom scorer, and what it reads, is not known
             return Cost(share_read=math.nan)
-        n_of_words = 0
-        if candidate.reads_words:
-            n_of_words = self.tokens_of_words
-        if candidate.words is not None:
-            return Cost(n_of_words, share_read=share_of_words(self.splits, candidate.words.target_len))
-        # settings of search change no vector, and no speed of encoding
+        n_term_tokens = 0
+        if candidate.expands_queries:
+            n_term_tokens = self.term_tokens
+        if candidate.bm25 is not None:
+            return Cost(n_term_tokens, share_read=share_read_by_bm25(self.splits, candidate.bm25.target_len))
+        # search settings change neither vectors nor the speed of encoding
         meta = replace(candidate, name=candidate.encoder, search=SearchSettings()).meta
         cost = self.cache.cost(meta, self.splits, self._device, lambda: self._measured(candidate))
-        cost = replace(cost, tokens=cost.tokens + n_of_words)
+        cost = replace(cost, tokens=cost.tokens + n_term_tokens)
         # BM25 is added to weighted vectors and to the unchanged model's vectors
         if candidate.search.fusion and candidate.search.weights and cost.vectors and cost.bytes:
             cost = replace(cost, vectors=2 * cost.vectors, bytes=2 * cost.bytes)
@@ -211,11 +211,11 @@ class Runner:
         """Count the cost of a model on the documents, or on their chunks."""
         plain = model_in(self._model(candidate))
         if not isinstance(plain, LongModel):
-            return count_words_of(self.splits, candidate.target_len)
+            return estimate(self.splits, candidate.target_len)
         pooled = Representation(None, None if candidate.model is None else candidate.model.vectors)
         cost = count(repooled(plain, pooled), self.splits, candidate.target_len, candidate.cut)
         if candidate.passes not in self._speeds:
-            # a few batches of a device
+            # a few batches of the device
             n_tokens = 3 * tokens_at_once(torch.device(self._device))
             texts = sampled_texts(self.splits, CHARS_PER_TOKEN * n_tokens)
             if candidate.cut is not None:

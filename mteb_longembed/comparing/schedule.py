@@ -1,4 +1,4 @@
-"""What a comparison runs, in which order, and how long that takes."""
+"""Which candidates a comparison runs, in which order, and how long that takes."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -40,15 +40,15 @@ def expected_time(runner: Runner, lengths: Lengths) -> str | None:
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates in the order in which they run.
 
-    The base and what the user named come first, then windows and what shares their pass and is recommended, BM25, all
-    others of that pass, and then other passes. So an interrupted run has compared the methods that differ most.
+    The base and candidates named by the user come first, then the recommended methods on the pass over windows, BM25,
+    all others of that pass, and then other passes. So an interrupted run has compared the methods that differ most.
     """
     first_pass = [
         one.passes for one in candidates if one.model is not None and one.model.vectors is not None
     ][:1]
     presets = [PRESETS[key].settings for key in ("windows", "late")]
 
-    def place(candidate: Candidate) -> int:
+    def position(candidate: Candidate) -> int:
         if candidate.is_base or candidate.is_named:
             return 0
         tail = candidate.name.rpartition(":")[2]
@@ -58,7 +58,7 @@ def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
             return 3
         return 4 if candidate.passes in first_pass else 5
 
-    return sorted(candidates, key=place)
+    return sorted(candidates, key=position)
 
 
 def further(
@@ -69,15 +69,18 @@ def further(
     if not dense:
         return []
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
-    # of equal candidates the first: bases come before their extensions
+    # among equal candidates the first: bases come before their extensions
     ranked = sorted((one.candidate for one in dense), key=lambda candidate: -means[candidate.id])
     wanted = [(ranked[0], {"fusion": "bm25"})]
-    found = []
+    candidates = []
     texts = chain.from_iterable(split.judged_queries.values() for split in splits)
     n_of_query = [len(sentences(text)) for text in texts]
     if sum(n_of_query) >= _SENTENCES * len(n_of_query):
-        near = [one.candidate.expand for one in done if one.candidate.expand]
-        found = [named(BM25_BY_SENTENCE), *(named(f"{BM25_BY_SENTENCE},expand={base}") for base in near)]
+        expanding = [one.candidate.expand for one in done if one.candidate.expand]
+        candidates = [
+            named(BM25_BY_SENTENCE),
+            *(named(f"{BM25_BY_SENTENCE},expand={base}") for base in expanding),
+        ]
         for windows in [one for one in ranked if one.model and one.model.vectors is not None][:1]:
             wanted += [
                 (windows, {"query": "sentences"}),
@@ -85,8 +88,8 @@ def further(
             ]
     for candidate, settings in wanted:
         try:
-            found.append(candidate.with_search(settings))
+            candidates.append(candidate.with_search(settings))
         except InputError as error:
             leave_out(f"{candidate.id} with {', '.join(settings)} is left out: {error}")
-    known = {one.candidate for one in done}
-    return [candidate for candidate in dict.fromkeys(found) if candidate not in known]
+    finished = {one.candidate for one in done}
+    return [candidate for candidate in dict.fromkeys(candidates) if candidate not in finished]

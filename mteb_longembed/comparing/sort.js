@@ -1,5 +1,5 @@
 "use strict";
-// Sorts a table by the column whose heading is pressed. Missing numbers stay last, equal rows in their first order.
+// Sort a table by the clicked column heading. Missing numbers stay last, equal rows keep their original order.
 function sorted(rows, column, isText, isUp) {
   const cells = new Map(rows.map((row) => [row, row.cells[column]]));
   const known = rows.filter((row) => isText || cells.get(row).dataset.sort !== undefined);
@@ -20,7 +20,7 @@ for (const table of document.querySelectorAll("table")) {
     heading.append(button);
     button.addEventListener("click", () => {
       const last = heading.getAttribute("aria-sort");
-      // words begin with A, and numbers with the largest
+      // first click: texts from A, numbers from the largest
       const isUp = last ? last === "descending" : isText;
       headings.forEach((other) => other.removeAttribute("aria-sort"));
       heading.setAttribute("aria-sort", isUp ? "ascending" : "descending");

@@ -1,4 +1,4 @@
-"""From the scores of each query to one row a candidate: intervals, differences to the best, standing, cost."""
+"""From the scores of each query to one row per candidate: intervals, differences to the best, standing, cost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .costs import Cost
 from .labels import short_names
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
-#: says that it is a mean over orders of documents with equal scores; `clusters` has the labels of the clusters that the
-#: query belongs to; `rank` is the rank of the best relevant document, `top_document` and `best_relevant` are ids. Other
+#: says that it is a mean over orders of documents with equal scores; `clusters` has the labels of the query's clusters;
+#: `rank` is the rank of the best relevant document, `top_document` and `best_relevant` are ids. Other
 #: metrics follow under their own names.
 COLUMNS = (
     "candidate", "task", "split", "query", "clusters", "score", "is_tied", "rank", "top_document", "best_relevant",
 )  # fmt: skip
-#: Number of queries that is asked for where there are too few for any claim.
+#: Recommended minimum number of queries, if there are too few for any claim.
 LEAST_QUERIES = 40
 #: A candidate less than this many points behind all others in at least this share of resamples is good enough.
 MARGIN = 2.0
@@ -38,28 +38,28 @@ _NO_INTERVAL = Interval(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What a comparison found about a candidate. Scores are in percent, differences in points.
+    """The result of a candidate. Scores are in percent, differences in points.
 
     Args:
-        id: of the candidate.
+        id: the id of the candidate.
         label: its short name.
-        kind: of candidate.
-        base: as the user wrote it; empty for BM25.
+        kind: kind of candidate.
+        base: its base as the user wrote it; empty for BM25.
         is_base: whether it is the base without extension.
-        expand: the model that expands the queries of a BM25; empty for none.
-        chunker: the name of a user's chunker; empty for none.
+        expand: the model of BM25's query expansion; empty for none.
+        chunker: the name of a custom chunker; empty for none.
         name: the name that loads it.
         passes: the name of the pass that gives its vectors.
-        trained_len: of the base, in tokens.
+        trained_len: the trained length of the base, in tokens.
         target_len: number of tokens of a document that it reads; None for all.
-        score: with its 95 % interval.
+        score: the score with its 95 % interval.
         to_best: the paired difference to the highest score with its interval, whose upper end is corrected for the
             number of candidates; nan for the best itself.
         standing: see `Standing`.
         near_share: the share of resamples in which it is less than `MARGIN` points behind all others.
         is_same: whether it scores every query as the best does.
-        cost: of encoding and keeping the documents.
-        metrics: further metrics with their intervals, by their names.
+        cost: the cost of encoding and storing the documents.
+        metrics: further metrics with their intervals, by name.
     """
 
     id: str
@@ -104,7 +104,7 @@ def _spread(name: str, interval: Mapping[str, float]) -> dict[str, float]:
 
 
 def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return rows as a table, by the ids of candidates."""
+    """Return rows as a table, indexed by candidate id."""
     return pd.DataFrame([row.as_dict() for row in rows]).set_index("candidate")
 
 
@@ -114,9 +114,9 @@ def summarise(
     """Return one row for each candidate, the best first.
 
     Args:
-        scores: `COLUMNS`, and perhaps further metrics.
-        candidates: what they are.
-        costs: by their ids. A candidate without one costs nothing.
+        scores: a table with `COLUMNS`, and perhaps further metrics.
+        candidates: the candidates.
+        costs: costs by candidate id. A candidate without one costs nothing.
     """
     by_id = {candidate.id: candidate for candidate in candidates}
     samples = resamples_of(scores, list(by_id))
@@ -165,19 +165,19 @@ def summarise(
 
 def _further_metrics(scores: pd.DataFrame, names: Sequence[str]) -> dict[str, dict[str, Interval]]:
     """Return each candidate's other metrics, in percent."""
-    found: dict[str, dict[str, Interval]] = {name: {} for name in names}
+    intervals: dict[str, dict[str, Interval]] = {name: {} for name in names}
     for metric in scores.columns.difference(COLUMNS, sort=False):
         known = scores.dropna(subset=[metric])
         samples = resamples_of(known.assign(score=known[metric]), names)
         for name in names:
-            found[name][metric] = samples.mean(name).scaled(100)
-    return found
+            intervals[name][metric] = samples.mean(name).scaled(100)
+    return intervals
 
 
 def queries_to_separate(rows: Sequence[Row], n_queries: int) -> int | None:
-    """Return about how many more queries would separate the first two rows; None if they are, or score the same.
+    """Estimate how many more queries would separate the first two rows; None if they are separated, or score the same.
 
-    An interval shrinks with the square root of the number of queries, if these are like those that were asked.
+    An interval shrinks with the square root of the number of queries, if further queries are like these.
     """
     if len(rows) < 2 or rows[1].standing == BEHIND or not rows[1].to_best.mean < 0:
         return None
@@ -189,7 +189,7 @@ def queries_to_separate(rows: Sequence[Row], n_queries: int) -> int | None:
 
 
 def resamples_of(scores: pd.DataFrame, names: Sequence[str]) -> Resamples:
-    """Resample candidates on the queries that all have answered. All tasks weigh the same, and all splits of one."""
+    """Resample the queries that all candidates answered. Tasks have equal weights, and so have the splits of a task."""
     by_split = []
     labels = []
     tasks = []

@@ -16,23 +16,23 @@ from mteb_longembed.names import absolute_name, with_preset
 
 from .summary import BEHIND, LEAST_QUERIES, MARGIN, Row, is_number, queries_to_separate, resamples_of
 
-#: This many of those that may be best are named, if they are within the margin in at least this share of resamples.
+#: So many rivals are named at most, if they are within the margin in at least this share of resamples.
 _NAMED = 3
 _LEAST_SHARE = 0.01
-#: What is cheaper is named beside the highest score if it is within the margin in at least this share of resamples.
+#: A cheaper candidate is named beside the highest score if it is within the margin in at least this share of resamples.
 NAMED_SHARE = 0.25
 #: A tokenizer with at least this share of unknown tokens is named.
 UNKNOWN = 0.05
 
-#: `winner`: the highest score is good enough, and no other one. `good enough`: the cheapest of those that are.
-#: `undecided`: these queries do not tell. `only`: there is one candidate. `nothing`: too few queries for any claim.
+#: `winner`: only the highest score is good enough. `good enough`: the cheapest candidate that is good enough.
+#: `undecided`: these queries do not decide. `only`: there is one candidate. `nothing`: too few queries for any claim.
 Verdict = Literal["winner", "good enough", "undecided", "only", "nothing"]
 
 
 class Note(NamedTuple):
     """A note for the reader.
 
-    `kind` is `caution` (what the numbers cannot see), `data` (what is not scored), or `left out` (what did not run).
+    `kind` is `caution` (not visible in the numbers), `data` (not scored), or `left out` (did not run).
     """
 
     kind: Literal["caution", "data", "left out"]
@@ -41,14 +41,14 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """What a comparison ran on, as far as sentences need it.
+    """The data of a comparison, as far as messages need it.
 
     Args:
         tasks: names of the tasks that mteb knows.
-        n_queries: queries that all candidates answered.
-        n_clusters: of these queries; the same number where each query is on its own.
+        n_queries: number of queries that all candidates answered.
+        n_clusters: number of their clusters; `n_queries` if all queries are independent.
         corpus: the file of your own documents, None with tasks of mteb.
-        language: of your own documents, None for English.
+        language: the language of your own documents, None for English.
     """
 
     tasks: Sequence[str] = ()
@@ -64,10 +64,10 @@ class Setting:
         >>> Setting(n_queries=1527, n_clusters=197).queries
         '1,527 queries in 197 clusters'
         """
-        asked = counted(self.n_queries, "query", "queries")
+        queries = counted(self.n_queries, "query", "queries")
         if self.n_clusters == self.n_queries:
-            return asked
-        return f"{asked} in {counted(self.n_clusters, 'cluster', 'clusters')}"
+            return queries
+        return f"{queries} in {counted(self.n_clusters, 'cluster', 'clusters')}"
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ class Advice:
     Args:
         verdict: how the choice was made.
         best: the id of the candidate with the highest score.
-        recommended: the id of the one to use.
+        recommended: the id of the candidate to use.
         typed: the command, or the line of Python, to type next; empty if there is nothing to use.
-        use: what to use.
+        use: the candidate to use, in a sentence.
         certainty: how sure that is, and why.
-        price: what it costs.
+        price: its cost.
     """
 
     verdict: Verdict
@@ -94,7 +94,7 @@ class Advice:
 
     @property
     def answer(self) -> tuple[str, str, str]:
-        """The three lines that come first."""
+        """The three lines of the answer."""
         use = self.use
         if self.typed:
             use += f" Type: {self.typed}"
@@ -105,9 +105,9 @@ def advise(rows: Sequence[Row], setting: Setting | None = None, *, unfinished: s
     """Choose by a fixed rule: the cheapest candidate that is good enough; if none is, the highest score.
 
     Args:
-        rows: as `summarise` makes them.
-        setting: what the candidates ran on.
-        unfinished: how much has run, if not all has.
+        rows: the rows of `summarise`.
+        setting: the data of the comparison.
+        unfinished: how much has run, if not all; empty if complete.
     """
     setting = setting or Setting()
     best = rows[0]
@@ -124,7 +124,7 @@ def advise(rows: Sequence[Row], setting: Setting | None = None, *, unfinished: s
         if [row.id for row in good] == [best.id]:
             verdict = "winner"
     typed = ""
-    # a custom scorer or a run has no name that we load
+    # a custom scorer or a run has no name that we can load
     if verdict != "nothing" and recommended.kind != "own":
         typed = type_next(recommended, setting)
     use = _use(verdict, recommended, rows)
@@ -138,7 +138,7 @@ def advise(rows: Sequence[Row], setting: Setting | None = None, *, unfinished: s
 
 
 def cautions(scores: pd.DataFrame, rows: Sequence[Row]) -> list[Note]:
-    """Return facts about models that would mislead if nobody said them."""
+    """Return notes on short documents, unknown tokens and ties, without which the scores would mislead."""
     sentences = []
     for row in rows:
         if not row.is_base:
@@ -166,13 +166,13 @@ def cautions(scores: pd.DataFrame, rows: Sequence[Row]) -> list[Note]:
 
 
 def gate(scores: pd.DataFrame, setting: Setting, first: str, named: str) -> tuple[bool, str]:
-    """Return whether a gate is open, and the difference with its interval: closed if all of it lies below 0.
+    """Return whether a gate is open, and the difference as a sentence. It is closed if the whole interval is below 0.
 
     Args:
-        scores: of a comparison.
-        setting: what it ran on.
-        first: the id of the candidate that is the measure.
-        named: name of the candidate that must not be worse.
+        scores: the scores of a comparison.
+        setting: the data of the comparison.
+        first: the id of the reference candidate.
+        named: the id of the candidate that must not be worse.
 
     Raises:
         InputError: if one of them has no scores.
@@ -192,23 +192,23 @@ def gate(scores: pd.DataFrame, setting: Setting, first: str, named: str) -> tupl
 
 
 def size_of(row: Row) -> tuple[float, bool]:
-    """Return the bytes of a document's vectors, nan if not known, and whether terms need more (an index, a model)."""
+    """Return the bytes of a document's vectors, nan if not known, and whether it also needs a term index or model."""
     n_bytes = 0.0 if row.kind == "bm25" else float(row.cost.bytes or math.nan)
     return n_bytes, row.kind == "fusion" or bool(row.expand)
 
 
 def operations_of(row: Row) -> float:
-    """Return the operations that encode a document; nan if not known."""
+    """Return the operations to encode a document; nan if not known."""
     if row.kind == "bm25":
         return 0.0
     return math.nan if row.cost.flops is None else row.cost.flops
 
 
 def cheapest(rows: Sequence[Row]) -> Row:
-    """Return the cheapest candidate: the one that keeps least, of rows in falling order of their scores.
+    """Return the candidate that stores least, of rows in descending order of scores.
 
-    A candidate that keeps less than the first one must not need more operations; one that keeps as much must need
-    fewer. Of those that keep as much, the first one is taken.
+    A candidate that stores less than the first one must not need more operations; one that stores as much must need
+    fewer. Among candidates that store as much, the first one counts.
     """
     first = rows[0]
     best_of: dict[tuple[float, bool], Row] = {}
@@ -221,9 +221,9 @@ def cheapest(rows: Sequence[Row]) -> Row:
 
 
 def cheapest_named(rows: Sequence[Row]) -> Row:
-    """Return the cheapest candidate beside the first one that may well be within the margin; else the first one.
+    """Return the cheapest candidate that may well be within the margin of the first one; else the first one.
 
-    The best one of its class of cost speaks for it: if that one is not near, nobody is named.
+    A class of cost is judged by its best candidate: if that one is not near, none of the class is named.
     """
     cheap = cheapest(rows)
     while cheap.id != rows[0].id and cheap.near_share < NAMED_SHARE:
@@ -289,7 +289,7 @@ def _rounded(n: int) -> str:
 
 
 def _price(row: Row, rows: Sequence[Row]) -> str:
-    """Return what a candidate costs, and how much of the text it reads."""
+    """Describe the cost of a candidate, and how much of the text it reads."""
     if row.kind == "bm25" and not row.expand:
         return "It encodes nothing and keeps no vectors; its index holds the terms."
     cost = row.cost
@@ -321,16 +321,16 @@ def times_base(row: Row, rows: Sequence[Row]) -> float | None:
 def type_next(row: Row, setting: Setting) -> str:
     """Return a command, or a line of Python, that uses a candidate by its full name.
 
-    A name with settings of search is a search and not a model; a model of mteb's own is not ours to load.
+    A name with search settings is a search, not a model; `load` does not load models of mteb's own.
     """
     if row.chunker:
         return f"mteb_longembed.search({json.dumps(row.name, ensure_ascii=False)}, chunker={row.chunker})"
     typed = with_preset(absolute_name(row.id))
     if setting.corpus is not None:
-        words = ["mteb-longembed", "search", typed, "--corpus", setting.corpus]
+        command = ["mteb-longembed", "search", typed, "--corpus", setting.corpus]
         if setting.language is not None:
-            words += ["--language", setting.language]
-        return f'{shlex.join(words)} "YOUR QUESTION"'
+            command += ["--language", setting.language]
+        return f'{shlex.join(command)} "YOUR QUESTION"'
     # `mteb run -m bm25` is mteb's own BM25
     runs_in_mteb = row.kind == "api" or (row.kind == "bm25" and row.id != "bm25")
     if runs_in_mteb and setting.tasks:

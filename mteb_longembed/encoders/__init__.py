@@ -1,1 +1,1 @@
-"""Context-extension strategies, and the encoders that they make of base models."""
+"""Context-extension strategies, and the encoders that they build from base models."""

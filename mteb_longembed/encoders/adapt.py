@@ -1,4 +1,4 @@
-"""`adapt`: a model that is fitted on a user's own documents, without training: corpus weights, then whitening."""
+"""`adapt`: fit a model on a user's own documents, without training: corpus weights, then whitening."""
 
 import logging
 from collections.abc import Iterable
@@ -30,9 +30,9 @@ from .whitening import Whitening, sampled_rows
 
 logger = logging.getLogger(__name__)
 
-#: With fewer documents or pieces of them, adapting helps unreliably, and hurts on some collections (docs/adapt.md).
+#: With fewer documents or windows, adapting helps unreliably, and hurts on some collections (docs/adapt.md).
 FEW_DOCUMENTS = 12
-FEW_PIECES = 50
+FEW_WINDOWS = 50
 
 
 def adapt(
@@ -48,8 +48,8 @@ def adapt(
 ) -> Model:
     """Fit a model on the documents that it will search. Nothing is trained, and no label is needed.
 
-    First each token counts by how rare it is in the documents (`weights`; only where the model averages its tokens).
-    Then all vectors pass through an affine map, from mean and covariance of the vectors of the documents, or of their
+    First tokens are weighted by their corpus frequency (`weights`; only if the model averages its tokens). Then all
+    vectors pass through an affine map, fitted on mean and covariance of the vectors of the documents, or of their
     windows if the model cuts them (`whiten`). A model with several vectors maps each. Without a strategy the result
     has sentence-transformers' own modules (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved folder
     opens without this package.
@@ -60,17 +60,17 @@ def adapt(
     Args:
         base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
             moved, if `device` is given).
-        documents: texts of the corpus, in any iterable. It is read once, and only the sample stays in memory: for a
-            stream in random order, `itertools.islice` reads a part of it alone.
+        documents: texts of the corpus, in any iterable. It is read once, and only the sample stays in memory: of a
+            stream in random order, `itertools.islice` reads only a part.
         weights: `idf` (`ln((N + 1) / (n + 0.5))` of documents), `sif` (`a / (a + share of the token)`), or None.
         whiten: the power of the map, from 0 (no map) to 1 (full whitening).
         max_tokens: documents are sampled until they have this many tokens.
-        seed: of this sample.
-        device: where the model goes. Default: the best device of this machine.
-        show_progress_bar: show how many documents are counted and encoded.
+        seed: random seed of the sample.
+        device: device of the model. Default: the best device of this machine.
+        show_progress_bar: whether to show progress bars while documents are counted and encoded.
 
     Returns:
-        A new model. Its revision is a digest of all that it is.
+        A new model. Its revision is a digest of its weights and settings.
 
     Raises:
         InputError: if a setting breaks its rule, a document is not a text, or the documents have no token.
@@ -92,38 +92,38 @@ def adapt(
         counts = count_tokens(model, texts, show=show_progress_bar)
         head = head.weighted(TokenWeights.of_corpus(counts, weights, model.tokenizer))
     if power:
-        rows = pieces(with_head(model, head), texts, show=show_progress_bar)
-        if len(texts) < FEW_DOCUMENTS or len(rows) < FEW_PIECES:
+        rows = window_vectors(with_head(model, head), texts, show=show_progress_bar)
+        if len(texts) < FEW_DOCUMENTS or len(rows) < FEW_WINDOWS:
             logger.warning(
                 "whitening was fitted on %d vectors of %d documents: below %d vectors or %d documents it may lose "
                 "(docs/adapt.md).",
                 len(rows),
                 len(texts),
-                FEW_PIECES,
+                FEW_WINDOWS,
                 FEW_DOCUMENTS,
             )
         head = head.unscaled()
         head = replace(head, behind=(*head.behind, *Whitening.fit(rows, power).modules()))
-    made = with_head(model, head, stock=True)
-    if power and isinstance(made, SentenceTransformer):
-        made.similarity_fn_name = "cosine"
-    if isinstance(made, LongModelMixin):
-        made.checkpoint = None
-        made.embedding_cache = None
+    adapted = with_head(model, head, stock=True)
+    if power and isinstance(adapted, SentenceTransformer):
+        adapted.similarity_fn_name = "cosine"
+    if isinstance(adapted, LongModelMixin):
+        adapted.checkpoint = None
+        adapted.embedding_cache = None
     elif not head.has_exact_stock:
         logger.warning(
             "the base has a Dense with an activation behind its pooling, and stock modules count the weights of "
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    _describe(made, facts_of(model), known_as, weights, power, len(texts))
-    return made
+    _describe(adapted, facts_of(model), known_as, weights, power, len(texts))
+    return adapted
 
 
 def _read(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -> list[str]:
-    """Sample the texts to read. Warn if they are not all."""
-    given = read_given("documents", documents)
-    texts, n_documents = sample_texts(given, model.max_seq_length, max_tokens, seed)
+    """Sample the texts to read; warn if some are left out."""
+    every = read_given("documents", documents)
+    texts, n_documents = sample_texts(every, model.max_seq_length, max_tokens, seed)
     if not any(text.strip() for text in texts):
         raise InputError(
             "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
@@ -158,7 +158,7 @@ def loaded(base: str | Path | Model, device: str | None) -> Model:
 
 
 def check_dense(model: EmbeddingModel) -> Model:
-    """Return a model that has vectors of whole texts, windows or spans, which can be adapted.
+    """Return the model if it has vectors of whole texts, windows or spans, which can be adapted.
 
     Raises:
         IncompatibleError: for other models.
@@ -169,11 +169,11 @@ def check_dense(model: EmbeddingModel) -> Model:
     return model
 
 
-def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
-    """Encode the vectors to fit a map on, `[n, d]`: one for each window as the model cuts the text that it reads.
+def window_vectors(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
+    """Encode the vectors to fit a map on, `[n, d]`: one per window if the model cuts the text that it reads.
 
-    Of more than `MAX_VECTORS`, a sample is used. A name with `whiten=` fits its map on the same vectors, which
-    a search has anyway.
+    At most `MAX_VECTORS` are sampled. A name with `whiten=` fits its map on the same vectors, which a search has
+    anyway.
     """
     backbone = model[0]
     head = Head.of(model).unscaled()
@@ -181,7 +181,7 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
         head = replace(head, vectors="window")
     encoder = with_head(model, head)
     if isinstance(encoder, SentenceTransformer):
-        encoder.truncate_dim = None  # a map is fitted on whole vectors, and cut behind it
+        encoder.truncate_dim = None  # a map is fitted on whole vectors; dimensions are cut after it
     vectors = [torch.as_tensor(rows) for rows in encoder.encode_document(texts, show_progress_bar=show)]
     every = torch.cat([torch.atleast_2d(rows).float().cpu() for rows in vectors]).numpy()
     return every[sampled_rows(len(every))]
@@ -190,12 +190,12 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
 def _describe(
     model: Model, facts: Settings, base: str, rule: str | None, power: float, n_documents: int
 ) -> None:
-    """Say in the model's name and on its card what was fitted. The revision is a digest: no other model has it."""
+    """Set the model's name and card to what was fitted, and its revision to a digest, which no other model has."""
     card = model.model_card_data
     short = base.replace("\\", "/").rstrip("/").rpartition("/")[2]
     parts = []
     if rule is not None:
-        parts.append(f"tokens count by their rarity ({rule})")
+        parts.append(f"tokens are weighted by their corpus frequency ({rule})")
     if power:
         parts.append(f"vectors are whitened (power {power:g})")
     how = f"{' and '.join(parts) or 'nothing was fitted'}, by {n_documents:,} documents"
@@ -204,5 +204,5 @@ def _describe(
     card.base_model_revision = digest(model)
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
-        # what sentence-transformers writes instead of its own card
+        # sentence-transformers writes this instead of its own card
         keep_card(model, adapted_card(card.model_name, base, how, facts))

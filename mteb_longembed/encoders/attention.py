@@ -1,7 +1,7 @@
 """Attention of extended models: torch's own, with scaled queries, windows in bands, and SelfExtend.
 
-transformers passes what the registered mask function makes to the attention function. Ours makes none: the attention
-function itself handles padding, causality and sliding windows, so no mask of size n x n is made.
+transformers passes the mask of a registered function to the attention function. Ours makes none: the attention
+function itself handles padding, causality and sliding windows, so no mask of size n x n is built.
 """
 
 import contextlib
@@ -28,20 +28,20 @@ from .self_extend import bands, self_extend, turns_of
 T = TypeVar("T")
 #: The name under which transformers knows our attention function.
 ATTENTION = "longembed"
-#: Where a layer of transformers has the function that runs it again, if gradients are checkpointed.
+#: The attribute of a transformers layer with the function that runs it again under gradient checkpointing.
 _CHECKPOINT = "_gradient_checkpointing_func"
 
 
 @dataclass(eq=False)
 class Batch:
-    """What every layer must know of the documents that run. The host knows it, so no layer asks the device.
+    """The documents of a forward pass, as every layer needs them, on the host: no layer waits for the device.
 
     Args:
-        strategy: of the model.
+        strategy: the strategy of the model.
         lengths: the tokens of each document, at least 1.
-        device: where the documents are.
+        device: the device of the documents.
         inv_freq: `[r/2]` rotary inverse frequencies, on the host, from the rotary module. None without one.
-        offsets: `[b]` how many positions each document is moved, in training. None for none.
+        offsets: `[b]` by how many positions each document is moved in training. None for none.
     """
 
     strategy: Strategy
@@ -62,26 +62,26 @@ class Batch:
         return max(self.lengths)
 
     def are_all(self, width: int) -> bool:
-        """Return whether every document has this many tokens, so that a batch of this width has no padding."""
+        """Return whether every document has `width` tokens, so that a batch of this width has no padding."""
         return min(self.lengths) == width
 
     def on_device(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
-        """Return on the device a tensor that `make` makes on the host. It is made and copied once for all layers."""
+        """Return the tensor of `make`, built on the host and copied to the device once for all layers."""
         return self.cached(key, lambda: to_device(make(), self.device))
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, computed at the first call and kept as long as the batch."""
+        """Return the result of `make`, computed at the first call and kept for the lifetime of the batch."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
 
 
-#: The batch that runs in this thread.
+#: The current batch of this thread.
 _CURRENT: ContextVar[Batch | None] = ContextVar("_CURRENT", default=None)
 
 
 def current() -> Batch:
-    """Return the batch that runs in this thread. ModelError if the transformer was called directly."""
+    """Return the current batch of this thread. ModelError if the transformer was called directly."""
     batch = _CURRENT.get()
     if batch is None:
         raise ModelError(
@@ -106,7 +106,7 @@ running = functools.partial(holding, _CURRENT)
 
 
 def keep_batch(model: torch.nn.Module) -> None:
-    """Let layers that gradient checkpointing runs again, after the forward pass, know their batch."""
+    """Pass the batch to layers that gradient checkpointing runs again after the forward pass."""
     for module in model.modules():
         run_again = vars(module).get(_CHECKPOINT)
         is_wrapped = isinstance(run_again, functools.partial) and run_again.func is _with_batch
@@ -133,7 +133,7 @@ def long_attention(
     """Compute attention with transformers' interface: `[b, h, n, d]` in, `[b, n, h, d]` out, and no weights.
 
     Raises:
-        ModelError: if the model requests soft capping, sinks, biases or another mask, which it cannot do.
+        ModelError: if the model requests soft capping, sinks, biases or another mask, which are not supported.
     """
     for name in ("softcap", "s_aux", "position_bias", "cache"):
         if kwargs.get(name) is not None:
@@ -149,7 +149,7 @@ def long_attention(
     strategy = batch.strategy
     causal = bool(module.is_causal if is_causal is None else is_causal)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    # in an extended model, a window that is at least as large as the trained length had no effect in training
+    # in an extended model, a window of at least the trained length had no effect in training
     least = strategy.trained_len if strategy.extends else strategy.target_len
     window = None
     if sliding_window is not None and sliding_window < least:
@@ -182,7 +182,7 @@ def scaled_queries(query: Tensor, batch: Batch, *, causal: bool) -> Tensor:
 def _grouped(
     q: Tensor, k: Tensor, v: Tensor, batch: Batch, scale: float, dropout: float, *, causal: bool
 ) -> Tensor:
-    """Compute SelfExtend, `[b, n, h, d]`, for each document alone; plain attention up to the trained length."""
+    """Compute SelfExtend, `[b, n, h, d]`, document by document; plain attention up to the trained length."""
     if dropout > 0:
         warnings.warn(
             "this strategy changes relative positions, so its attention runs without dropout.", stacklevel=2
@@ -233,11 +233,11 @@ def attend_plain(
     outs = []
     for rows, keys, seen in bands(n, window - 1, 0 if causal else window - 1, q.device):
         if real is not None:
-            # padding that sees no token sees itself, because each row must see a key; what a query is expanded by is
-            # padding that counts
-            own = at[rows, None] == at[keys]
+            # padding that sees no token sees itself, because each row must see a key; the expansion tokens of a ColBERT
+            # query are padding that counts
+            itself = at[rows, None] == at[keys]
             seen = seen & real[..., keys]
-            seen = seen | (own & ~seen.any(-1, keepdim=True))
+            seen = seen | (itself & ~seen.any(-1, keepdim=True))
         parts = q[:, :, rows], k[:, :, keys], v[:, :, keys]
         outs.append(_torchs(*parts, seen, scale, causal=False, dropout=dropout))
     return torch.cat(outs, dim=2)
@@ -246,7 +246,7 @@ def attend_plain(
 def _torchs(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, *, causal: bool, dropout: float = 0.0
 ) -> Tensor:
-    """Call torch's attention once. With a mask, several devices have only a slow path for grouped queries."""
+    """Call torch's attention. With a mask, several devices have only a slow path for grouped queries."""
     repeats = q.shape[1] // k.shape[1]
     if mask is not None:
         k = repeat_kv(k, repeats)
@@ -258,16 +258,16 @@ def _torchs(
 
 
 class FusedAttention(MPNetSelfAttention):
-    """MPNet's attention by torch's own function, with scaled queries; its relative bias is part of the mask.
+    """MPNet's attention by torch's fused function, with scaled queries; its relative bias is part of the mask.
 
-    transformers has only the plain form, with all scores in memory. Numbers are the same up to rounding.
+    transformers has only the plain form, with all scores in memory. Results agree up to rounding.
     """
 
     strategy: Strategy
 
     @classmethod
     def put_into(cls, attention: MPNetSelfAttention, strategy: Strategy) -> None:
-        """Let a layer run this attention."""
+        """Replace the attention of a layer by this one, in place."""
         attention.__class__ = cls
         assert isinstance(attention, cls)
         attention.strategy = strategy
@@ -275,7 +275,7 @@ class FusedAttention(MPNetSelfAttention):
     def forward(  # type: ignore[override]  # a layer always has a bias
         self, hidden_states: Tensor, attention_mask: Tensor | None, position_bias: Tensor, **kwargs: object
     ) -> tuple[Tensor]:
-        """Return the tokens of documents, `[b, n, d]`, given the previous layer's."""
+        """Return the hidden states of tokens, `[b, n, d]`, given the previous layer's."""
         # the bias is the same for all documents; without padding there is no mask
         added = position_bias[:1].expand_as(position_bias)
         if attention_mask is not None:
@@ -290,5 +290,5 @@ class FusedAttention(MPNetSelfAttention):
 
 
 AttentionInterface.register(ATTENTION, long_attention)
-# transformers' masks are not used: the batch says where documents end
+# transformers' masks are not used: the batch has the lengths of documents
 AttentionMaskInterface.register(ATTENTION, lambda **kwargs: None)

@@ -26,9 +26,9 @@ from .repository import BACKBONE
 from .tokens import Ids, cutter_of
 from .vectors import BATCH, BOUNDS, RUNS, TOKEN_FEATURES, Features, TokenBatch, Windows, windows_of
 
-#: Name of a feature: how many positions a document is moved (`tuning.py`).
+#: Name of a feature: by how many positions a document is moved (`tuning.py`).
 OFFSET = "position_offset"
-#: How much more memory a token takes with its logits of all words than without.
+#: How much more memory a token takes with logits over the vocabulary than without.
 _LOGITS = 8
 
 
@@ -46,7 +46,7 @@ class SavedSetting:
         """Read the setting in the file `where`.
 
         Raises:
-            ModelError: if it names none of our strategies, or a value breaks a rule.
+            ModelError: if it does not name one of our strategies, or a value breaks a rule.
         """
         try:
             values = {**setting}
@@ -68,7 +68,7 @@ class LongTransformer(Transformer):
     #: Name and revision of the base that the model was made from.
     base_name: str = ""
     base_revision: str | None = None
-    #: What the base's card says of licence, language and base model.
+    #: Licence, language and base model from the base's card.
     base_facts: Json = {}
 
     def __init__(self, *args: Any, longembed: Json | None = None, **kwargs: Any) -> None:
@@ -82,14 +82,14 @@ class LongTransformer(Transformer):
 
     @classmethod
     def of(cls, stock: Transformer, strategy: Strategy) -> Self:
-        """Turn a private Transformer into ours, in place, and put a strategy inside."""
+        """Turn a private Transformer into ours, in place, and install a strategy."""
         stock.__class__ = cls
         assert isinstance(stock, cls)
         stock.extend(strategy)
         return stock
 
     def extend(self, strategy: Strategy) -> None:
-        """Put a strategy inside that has all lengths and parameters."""
+        """Install a strategy with all lengths and parameters."""
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
         # a masked language model has the transformer inside
@@ -98,25 +98,25 @@ class LongTransformer(Transformer):
         swap(inner, strategy)
         self.strategy = strategy
         if self.query_expansion is not None and self.query_length is None:
-            # windows would lose the tokens that an expansion adds
+            # windows would lose the expansion tokens
             self.query_length = max(self.query_expansion["length"], strategy.trained_len)
         self.document_length = None  # the target length decides
-        #: Whether long documents run in parts, the windows of `pcw`.
+        #: Whether long documents run in windows, as with `pcw`.
         self.cuts = strategy.CUTS
         # flattened batches would hide where a document ends; FlashAttention 2 leaves out padding in each layer
         self.unpad_inputs = False
-        self.words.padding_side = "right"
-        self.words.truncation_side = "right"
+        self.text_tokenizer.padding_side = "right"
+        self.text_tokenizer.truncation_side = "right"
         self.max_seq_length = strategy.target_len
 
     @property
     def has_logits(self) -> bool:
-        """Whether it gives for each token a logit of each word."""
+        """Whether it returns logits over the vocabulary for each token."""
         return self.transformer_task == "fill-mask"
 
     @property
     def longembed(self) -> Json:
-        """The setting that is saved, as `SavedSetting.read` reads it."""
+        """The saved setting, as `SavedSetting.read` reads it."""
         made_of = {"base": self.base_name, "base_revision": self.base_revision}
         values = {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of}
         table = self.table
@@ -126,19 +126,19 @@ class LongTransformer(Transformer):
 
     @property
     def table(self) -> LongTable | None:
-        """The table of positions, if the strategy has swapped it."""
+        """The table of positions, if the strategy has replaced it; else None."""
         tables = (part for part in self.model.modules() if isinstance(part, LongTable))
         return next(tables, None)
 
     @property
-    def words(self) -> PreTrainedTokenizerBase:
-        """The tokenizer."""
+    def text_tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer, which extended models always have."""
         assert self.tokenizer is not None  # only models of texts are extended
         return self.tokenizer
 
     @property
     def kept_len(self) -> int:
-        """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
+        """Maximum tokens of a text: `max_seq_length`, or the target length if that is None."""
         return self.max_seq_length or self.strategy.target_len
 
     # ---- input ------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class LongTransformer(Transformer):
     def preprocess(  # type: ignore[override]
         self, inputs: Sequence[Any], prompt: str | None = None, **kwargs: Any
     ) -> Features:
-        """Return token ids, and which tokens of each text are its content."""
+        """Return token ids, and the bounds of each text's content."""
         ids = self.token_ids(inputs, prompt, **kwargs)
         if ids is not None:
             return self.features_of(ids, prompt)
@@ -158,29 +158,29 @@ class LongTransformer(Transformer):
     def token_ids(
         self, inputs: Sequence[object], prompt: str | None = None, **kwargs: object
     ) -> list[Ids] | None:
-        """Return each text's ids, special tokens included. No more of a text is read than the ids need.
+        """Return the ids of each text, special tokens included, without reading more of a text than they need.
 
-        None if `inputs` are not texts, or if they need more than plain tokenising (a chat template, query expansion,
-        lengths by task, settings of the tokenizer).
+        None if `inputs` are not texts, or if they need more than plain tokenising (a chat template, ColBERT's query
+        expansion, lengths by task, settings of the tokenizer).
         """
         texts = [text for text in inputs if isinstance(text, str)]
-        words = self.words
+        tokenizer = self.text_tokenizer
         cut_queries = kwargs.get("task") == "query" and (self.query_length or self.query_expansion)
         is_plain = (
             len(inputs) == len(texts) > 0
             and not (self.processing_kwargs or self.document_length or cut_queries)
             and set(kwargs) <= {"task"}
-            and self.processor is words
+            and self.processor is tokenizer
             and "message" not in self.modality_config
-            and set(words.model_input_names) <= set(TOKEN_FEATURES)
-            and words.pad_token_id is not None
+            and set(tokenizer.model_input_names) <= set(TOKEN_FEATURES)
+            and tokenizer.pad_token_id is not None
         )
-        cutter = cutter_of(words)
+        cutter = cutter_of(tokenizer)
         if cutter is None or not is_plain:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.kept_len)
-        # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
-        token = words.pad_token_id if words.eos_token_id is None else words.eos_token_id
+        # a tokenizer without special tokens returns no token for an empty text, which no model accepts
+        token = tokenizer.pad_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
@@ -188,10 +188,10 @@ class LongTransformer(Transformer):
         lengths = torch.tensor(list(map(len, ids)))
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
         rows = [torch.from_numpy(row).long() for row in ids]
-        words = self.words
-        input_ids = pad_sequence(rows, batch_first=True, padding_value=words.pad_token_id)
+        tokenizer = self.text_tokenizer
+        input_ids = pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_token_id)
         features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
-        if "token_type_ids" in words.model_input_names:
+        if "token_type_ids" in tokenizer.model_input_names:
             features["token_type_ids"] = torch.zeros_like(mask)
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
@@ -199,10 +199,10 @@ class LongTransformer(Transformer):
         return features
 
     def _bounds(self, input_ids: Tensor, lengths: Tensor, prompt: str | None) -> Tensor:
-        """Return `[b, 3]` as in `BOUNDS`, for ids `[b, n]` of texts of these lengths, all on the host.
+        """Return `BOUNDS` `[b, 3]` for ids `[b, n]` of texts of these lengths, all on the host.
 
-        A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
-        unchanged in the document.
+        A tokenizer may merge the prompt's last characters with the text, so only prompt tokens that are unchanged in
+        the document count.
         """
         bounds = torch.full((len(input_ids), 3), -1)
         bounds[:, 0] = lengths
@@ -223,7 +223,7 @@ class LongTransformer(Transformer):
     def forward(self, features: Features, **kwargs: object) -> Features:
         """Add token embeddings `[b, n, d]`, or `[w, size, d]` of windows, and the `TokenBatch` of the texts.
 
-        They are in fp32 also if the model computes in half precision.
+        The embeddings are fp32 even if the model computes in half precision.
         """
         if "attention_mask" not in features or "input_ids" not in features:
             raise InputError(
@@ -250,7 +250,7 @@ class LongTransformer(Transformer):
         cut = self._cut(features, windows)
         runs = self._run_windows(features, cut, windows, **kwargs)
         if self.has_logits:
-            # the pooling runs them one by one
+            # the pooling runs the batches of windows one by one
             return {**features, RUNS: runs, BATCH: batch}
         return {**features, **cut, name: torch.cat([run[name] for run in runs]), BATCH: batch}
 
@@ -266,7 +266,7 @@ class LongTransformer(Transformer):
         return {**out, self.module_output_name: exact}
 
     def _cut(self, features: Features, windows: Windows) -> Features:
-        """Return the token features of windows, `[w, size]`, of documents of which some are cut."""
+        """Return the token features of windows, `[w, size]`, for documents of which some are cut."""
         device = features["input_ids"].device
         # padding reads token 0, and its mask of 0 hides that
         indices = to_device(windows.texts[:, None], device), to_device(windows.tokens.clamp(min=0), device)
@@ -283,8 +283,8 @@ class LongTransformer(Transformer):
         at_once = max(tokens // windows.tokens.shape[1], 1)
         for start in range(0, len(sizes), at_once):
             rows = slice(start, start + at_once)
-            own = {key: value[rows] for key, value in cut.items()}
-            yield self._run({**features, **own}, sizes[rows], **kwargs)
+            of_rows = {key: value[rows] for key, value in cut.items()}
+            yield self._run({**features, **of_rows}, sizes[rows], **kwargs)
 
     def save(
         self, output_path: str, *args: object, safe_serialization: bool = True, **kwargs: object
@@ -295,7 +295,7 @@ class LongTransformer(Transformer):
 
 
 def reader_of(model: nn.Sequential) -> nn.Module:
-    """Return the module that reads documents: the first one, or the one of a router."""
+    """Return the module that reads documents: the first one, or a router's module for documents."""
     first = model[0]
     if isinstance(first, Router) and "document" in first.sub_modules:
         document = first.sub_modules["document"]
@@ -325,7 +325,7 @@ def backbone_of(model: nn.Sequential) -> LongTransformer:
 
 
 def check_merged(module: nn.Module) -> None:
-    """Raise IncompatibleError for a model with adapters, whose files no class would read."""
+    """Raise IncompatibleError for a model with unmerged adapters, whose files no class would read."""
     if any(hasattr(part, "merged_adapters") for part in module.modules()):
         raise IncompatibleError(
             "a model with adapters must be merged before it is saved: call merge_and_unload() of the PEFT model that "

@@ -1,4 +1,4 @@
-"""A base: the small files of a model, read before any weights load, and a loaded model described alike."""
+"""A base: the small files of a model, read before any weights load, or the same facts of a loaded model."""
 
 import contextlib
 import hashlib
@@ -31,43 +31,43 @@ _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 
 @dataclass(frozen=True)
 class Base:
-    """A base. What its files do not say is None."""
+    """A base model. Facts that its files do not state are None."""
 
     name: str  #: a hub id or `local/NAME`
     files: Files  #: the files themselves
     config: PretrainedConfig  #: transformers' configuration
-    #: the longest input in tokens by sentence-transformers' settings, as it stands there
+    #: the longest input in tokens, as sentence-transformers' settings state it
     max_seq_length: object = None
-    modules: Sequence[Mapping[str, str]] = ()  #: the entries of modules.json, as `Files.modules` gives them
+    modules: Sequence[Mapping[str, str]] = ()  #: the entries of modules.json, as `Files.modules` returns them
     entry: ZooEntry = _UNLISTED  #: the zoo's entry
     pooling: str | None = None  #: the pooling's mode; several are joined by `+`
     similarity: str | None = None  #: by sentence-transformers' name
-    runs_code: bool = False  #: whether the repository brings code of its own, and it may run
+    runs_code: bool = False  #: whether the repository has code of its own that may run
     adapter_of: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
     made: Strategy | None = None  #: the strategy inside, if we saved the model
-    origin: str | None = None  #: the name of the base that it was made from then
-    #: as a model that we saved has them; None for one vector for each document
+    origin: str | None = None  #: the name of the base that a model that we saved was made from
+    #: `vectors` of a model that we saved; None for one vector per document
     vectors: Vectors | None = None
-    digest: str | None = None  #: of a loaded model
-    kind: Kind = "dense"  #: what it gives for a text
+    digest: str | None = None  #: digest of a loaded model
+    kind: Kind = "dense"  #: kind of model
 
     @cached_property
     def revision(self) -> str | None:
         """The commit on the hub, a hash of the local files, or the digest of a loaded model."""
         if self.digest is not None or not self.files.local:
             return self.digest or self.files.commit
-        found = self.files.hashed(self._folders, code=self.runs_code)
+        own = self.files.hashed(self._folders, code=self.runs_code)
         if self.adapter_of is None:
-            return found
+            return own
         other = self.adapter_of.commit or self.adapter_of.hashed([""], code=False)
-        return hashlib.sha256(f"{found} {other}".encode()).hexdigest()[:40]
+        return hashlib.sha256(f"{own} {other}".encode()).hexdigest()[:40]
 
     @property
     def _folders(self) -> set[str]:
         return {"", *(module["path"] for module in self.modules)}
 
     def state(self) -> object:
-        """Return the state of its files, which changes with what they say."""
+        """Return a fingerprint of its files, which changes with their content."""
         adapted = [] if self.adapter_of is None else self.adapter_of.state([""])
         return self.files.state(self._folders), adapted
 
@@ -83,15 +83,15 @@ class Base:
         return min((n for n in lengths if isinstance(n, int) and 0 < n < 10**9), default=None)
 
 
-#: The bases that this process has read, with the state of their files then. What was read without the hub is read again
-#: with it.
+#: The bases that this process has read, with the state of their files at that time. A base read while the hub was
+#: unreachable is read again with it.
 _READ: dict[tuple[Files, ZooEntry, bool, bool], tuple[Base, object]] = {}
 
 
 def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Base:
-    """Read the small files of a base. What the zoo knows replaces or completes it.
+    """Read the small files of a base. The zoo's entry replaces or completes them.
 
-    A process reads each commit once, and a folder again when a file in it has changed.
+    A process reads each commit once, and a folder again if a file in it has changed.
 
     Raises:
         HubError, ModelError: if the files cannot be read, or do not hold an embedding model.
@@ -163,7 +163,7 @@ def _base_in(files: Files, entry: ZooEntry, *, trust_remote_code: bool) -> Base:
 
 
 def _base_of_adapter(files: Files, folder: str) -> Files | None:
-    """Return the files of the base, if a folder holds only an adapter of PEFT. None if it has a configuration."""
+    """Return the files of the base if a folder holds only an adapter of PEFT; None if it has a configuration."""
     if files.find(join(folder, "config.json")) is not None:
         return None
     adapter = files.json(join(folder, "adapter_config.json"))
@@ -172,7 +172,7 @@ def _base_of_adapter(files: Files, folder: str) -> Files | None:
 
 
 def _pooling_settings(files: Files, modules: Sequence[Mapping[str, str]]) -> Json:
-    """Return the settings of the first pooling. Empty if none follows the transformer."""
+    """Return the settings of the first pooling; empty without one."""
     for module in modules:
         if module["type"].endswith("Pooling"):
             return files.json(f"{module['path']}/config.json")
@@ -180,7 +180,7 @@ def _pooling_settings(files: Files, modules: Sequence[Mapping[str, str]]) -> Jso
 
 
 def base_of_loaded(model: EmbeddingModel, digest: str) -> Base:
-    """Describe a loaded model: its user's name for it or `local/NAME`, with its digest as revision."""
+    """Describe a loaded model: the user's name for it or `local/NAME`, with its digest as revision."""
     kind = kind_of_loaded(model)
     first = as_transformer(reader_of(model) if kind == "sparse" else model[0])
     card = model.model_card_data
@@ -222,7 +222,7 @@ def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
 
 
 def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> PretrainedConfig:
-    """Return transformers' configuration.
+    """Load transformers' configuration.
 
     Raises:
         ModelError: if transformers does not know or accept it, or if it needs code that may not run.
@@ -235,8 +235,8 @@ def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> Pretrai
     except LongEmbedError:
         raise
     except Exception as error:  # transformers raises errors of many kinds for configurations
-        words = " ".join(str(error).split())[:160]
-        why = f"has a config.json that transformers does not accept: {type(error).__name__}: {words}"
+        message = " ".join(str(error).split())[:160]
+        why = f"has a config.json that transformers does not accept: {type(error).__name__}: {message}"
         if "auto_map" in raw and not runs_code and isinstance(error, (ValueError, KeyError, ImportError)):
             why = "brings its own model code, which runs only if you ask for it: pass trust_remote_code=True"
         raise ModelError(f"{files.path} {why}.") from error

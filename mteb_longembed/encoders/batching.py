@@ -1,4 +1,4 @@
-"""Texts -> arrays: batches by tokens, halved where memory is short, one pass for several heads."""
+"""Texts -> arrays: batches by tokens, halved if memory is short, one pass for several heads."""
 
 import functools
 import hashlib
@@ -37,7 +37,7 @@ _NO_MEMORY = re.compile(
 
 
 def plan(lengths: Sequence[int], tokens: int, batch_size: int) -> list[list[int]]:
-    """Plan batches of document indices, the longest documents first. One of more than `tokens` runs by itself.
+    """Plan batches of document indices, the longest documents first. A document of over `tokens` tokens runs alone.
 
     >>> plan([3, 9, 3, 8], tokens=20, batch_size=8)
     [[1, 3], [2, 0]]
@@ -59,14 +59,14 @@ def plan(lengths: Sequence[int], tokens: int, batch_size: int) -> list[list[int]
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception says that memory ran out, whichever allocator raised it."""
+    """Return whether an exception reports that memory ran out, from any allocator."""
     # Triton's errors are plain exceptions
     return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
 
 
-#: The bar of a run with many calls.
+#: The progress bar of a run with many calls.
 _RUN_BAR: ContextVar[tqdm | None] = ContextVar("_RUN_BAR", default=None)
-#: Calls of `encode` inside show no bar of their own but advance this one, by their expected tokens.
+#: Inside this context, calls of `encode` advance this bar by their expected tokens instead of showing their own.
 shared_bar = functools.partial(holding, _RUN_BAR)
 
 
@@ -74,7 +74,7 @@ def _bar(total: int, *, show: bool) -> AbstractContextManager[tqdm]:
     run_bar = _RUN_BAR.get()
     if run_bar is not None:
         return nullcontext(run_bar)
-    # it is shown without a terminal too
+    # shown without a terminal too
     return tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, smoothing=0, disable=not show)
 
 
@@ -91,22 +91,22 @@ class Encoder(NamedModel):
         rows = features[self.output].to(device)
         if not self.has_several_vectors:
             return list(rows)
-        # copied, so that the padding of the batch does not stay in memory
+        # copied, so that the batch's padding does not stay in memory
         kept = [mask.nonzero()[:, 0] for mask in features["attention_mask"].cpu()]
         return [row[to_device(indices, device)] for row, indices in zip(rows, kept, strict=True)]
 
 
 @dataclass(eq=False)
 class Engine:
-    """One call on one device.
+    """One call of `encode` on one device.
 
     Args:
-        models: one, or several with other modules behind the same first one, which each pool the same pass.
-        prompt: before each text.
+        models: one model, or several with the same first module, which pool the same pass.
+        prompt: the prompt before each text.
         batch_size: maximum number of texts that run together.
-        kwargs: for the modules' `forward`.
-        device: where the models run. None: where they are.
-        to_host: whether arrays go to the host.
+        kwargs: keywords of the modules' `forward`.
+        device: the device that the models run on. None: the device they are on.
+        to_host: whether arrays are moved to the host.
     """
 
     models: Sequence[Encoder]
@@ -121,15 +121,15 @@ class Engine:
         self._device = self.models[0]._resolve_inference_device(self.device)
         for model in self.models:
             model.eval()
-        #: where arrays go
-        self._place = torch.device("cpu") if self.to_host else self._device
-        #: no batch of more tokens is tried; it falls when memory runs out
+        #: the device of the arrays
+        self._target = torch.device("cpu") if self.to_host else self._device
+        #: largest batch to try, in tokens; lowered when memory runs out
         self._limit = math.inf
         self._cache: EmbeddingCache | None = None
         self._owners: list[object] = []
 
     def keep_in(self, cache: EmbeddingCache | None) -> None:
-        """Read arrays from an embedding cache and keep new ones there, if the models' names hold."""
+        """Read arrays from an embedding cache and add new ones to it, if the models' names hold."""
         if cache is not None:
             self._owners = [model.row_owner() for model in self.models]
             if None not in self._owners:
@@ -166,12 +166,12 @@ class Engine:
         if not missing:
             return
         ids = self.backbone.token_ids(missing, self.prompt, **self.kwargs)
-        assert ids is not None  # it reads texts with these settings, or there would be no engine
+        assert ids is not None  # an engine is made only for texts that it can tokenise
         for batch in plan([len(row) for row in ids], tokens_at_once(self._device), self.batch_size):
             yield from self._run({missing[n]: ids[n] for n in batch})
 
     def _run(self, rows: Mapping[str, Ids]) -> Iterator[dict[str, list[Tensor]]]:
-        """Yield the arrays of a batch of texts with their ids: in one piece, or in several if memory is short."""
+        """Yield the arrays of a batch of texts with their ids: at once, or in smaller batches if memory is short."""
         ids = list(rows.values())
         total = len(ids) * max(map(len, ids))
         if len(ids) == 1 or total <= self._limit:
@@ -180,12 +180,12 @@ class Engine:
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-                # kept as text, so that the exception's frames are freed before memory is allocated again
+                # kept as a string, so that the exception's frames are freed before memory is allocated again
                 failure = str(error) or type(error).__name__
             else:
-                found = dict(zip(rows, arrays, strict=True))
-                self._keep(found, rows)
-                yield found
+                of_text = dict(zip(rows, arrays, strict=True))
+                self._keep(of_text, rows)
+                yield of_text
                 return
             torch.cuda.empty_cache()  # nothing without CUDA
             if len(ids) == 1:
@@ -201,7 +201,7 @@ class Engine:
             yield from self._run({text: rows[text] for text in half})
 
     def _forward(self, ids: Sequence[Ids]) -> list[list[Tensor]]:
-        """Run one forward pass: for each text the array of each model."""
+        """Run one forward pass; return for each text the array of each model."""
         features = self.backbone.features_of(ids, self.prompt)
         for key, value in features.items():
             if isinstance(value, Tensor) and key != BOUNDS:
@@ -209,7 +209,7 @@ class Engine:
         if len(self.models) == 1:
             # through __call__, so that model.compile() has an effect
             features = self.models[0](features, **self.kwargs)
-            return [[array] for array in self.models[0].collect(features, self._place)]
+            return [[array] for array in self.models[0].collect(features, self._target)]
         tokens = self.backbone(features)
         arrays = []
         for model in self.models:
@@ -218,19 +218,19 @@ class Engine:
                 accepted = module.forward_kwargs if isinstance(module, Module) else set()
                 kwargs = {key: self.kwargs[key] for key in self.kwargs if key in accepted}
                 features = module(features, **kwargs)
-            arrays.append(model.collect(features, self._place))
+            arrays.append(model.collect(features, self._target))
         return [list(of_text) for of_text in zip(*arrays, strict=True)]
 
     # ---- the embedding cache ----------------------------------------------------------------------------------
 
     def _keys(self, text: str) -> list[bytes]:
-        """Return the key of a text's row for each model."""
+        """Return the key of a text's cache row for each model."""
         how = how_it_runs(self._device), sorted(self.kwargs.items()), self.prompt, text
-        known_by = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
-        return [hashlib.blake2b(words, digest_size=32).digest() for words in known_by]
+        contents = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
+        return [hashlib.blake2b(content, digest_size=32).digest() for content in contents]
 
     def _cached(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
-        """Return the texts for which the cache has the arrays of all models, with these arrays."""
+        """Return the cached arrays of texts; a text counts if the arrays of all models are there."""
         if self._cache is None:
             return {}
         keys = {text: self._keys(text) for text in texts}
@@ -240,17 +240,17 @@ class Engine:
             if all(key in rows for key in of_text):
                 known[text] = []
                 for model, key in zip(self.models, of_text, strict=True):
-                    array = torch.from_numpy(rows[key].copy()).to(self._place)
+                    array = torch.from_numpy(rows[key].copy()).to(self._target)
                     if not model.has_several_vectors:
                         array = array[0]
                     known[text].append(array)
         self._cache.counts.rows_read += len(known)
         return known
 
-    def _keep(self, found: Mapping[str, list[Tensor]], rows: Mapping[str, Ids]) -> None:
-        """Put the arrays of a pass into the cache, if all of them are finite."""
+    def _keep(self, arrays_of: Mapping[str, list[Tensor]], rows: Mapping[str, Ids]) -> None:
+        """Put the arrays of a pass into the cache; raise NumberError if one is not finite."""
         # the host waits once for all of them
-        finite = torch.stack([array.isfinite().all() for array in chain.from_iterable(found.values())])
+        finite = torch.stack([array.isfinite().all() for array in chain.from_iterable(arrays_of.values())])
         if not finite.all():
             text = list(rows)[int(finite.int().argmin()) // len(self.models)]
             start = text[:40].encode("unicode_escape", "backslashreplace").decode()
@@ -262,9 +262,9 @@ class Engine:
         if self._cache is None:
             return
         kept: dict[bytes, np.ndarray] = {}
-        for text, arrays in found.items():
+        for text, arrays in arrays_of.items():
             for key, array in zip(self._keys(text), arrays, strict=True):
                 kept[key] = np.atleast_2d(array.float().cpu().numpy())
         self._cache.put_many(kept)
-        self._cache.counts.rows_encoded += len(found)
+        self._cache.counts.rows_encoded += len(arrays_of)
         self._cache.counts.tokens_encoded += sum(map(len, rows.values()))

@@ -1,4 +1,4 @@
-"""A checkpoint is built into a model: sentence-transformers loads its base, and its positions are swapped."""
+"""Build the model of a checkpoint: sentence-transformers loads its base, and its positions are swapped."""
 
 import contextlib
 import re
@@ -36,14 +36,14 @@ _CLASSES = {
     f"{kind.__module__}.{kind.__name__}": kind
     for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights, JoinWindows, LongSpladePooling)
 }
-#: Weights that an embedding model may lack: heads that it never runs.
+#: Weights that an embedding model may lack: heads that never run.
 _HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 
 
 def load_checkpoint(
     checkpoint: Checkpoint, device: str | None = None, model_kwargs: Settings | None = None
 ) -> LongModel:
-    """Load the model of a checkpoint from files and put its strategy inside.
+    """Load the model of a checkpoint from files and install its strategy.
 
     Raises:
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
@@ -85,7 +85,7 @@ def translate_errors(base: Base) -> Iterator[None]:
 
 
 def _loading_options(base: Base, dtype: str | None, model_kwargs: Settings | None) -> Json:
-    """Return the arguments with which sentence-transformers loads the files of a base and no others."""
+    """Return the arguments with which sentence-transformers loads exactly the files of a base."""
     computed = {} if dtype is None else {"dtype": DTYPES[dtype]}
     return {
         "trust_remote_code": base.runs_code,
@@ -99,9 +99,9 @@ def _loading_options(base: Base, dtype: str | None, model_kwargs: Settings | Non
 def load_base(
     base: Base, device: str | None, dtype: str | None = None, model_kwargs: Settings | None = None
 ) -> EmbeddingModel:
-    """Load the base as its files describe it, in sentence-transformers' own classes. The zoo fills the gaps.
+    """Load the base as its files describe it, in sentence-transformers' own classes. The zoo fills gaps.
 
-    Without a device, it goes to the best one.
+    Default device: the best one.
     """
     kwargs = _loading_options(base, dtype, model_kwargs)
     entry = base.entry
@@ -143,9 +143,9 @@ def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 def _check_loaded(first: Transformer, path: str) -> None:
-    """Raise ModelError if a base that has just been loaded lacks weights that it needs, or its tokenizer's files.
+    """Raise ModelError if a newly loaded base lacks weights that it needs, or its tokenizer's files.
 
-    transformers draws missing weights at random, and makes a tokenizer that knows only special tokens.
+    transformers initialises missing weights at random, and builds a tokenizer with only special tokens.
     """
     missing = []
     for name, weight in first.model.named_parameters():
@@ -169,7 +169,7 @@ def _check_loaded(first: Transformer, path: str) -> None:
 
 
 def extended(base: EmbeddingModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
-    """Build the model on a private base: swap the positions of its transformer, and pool windows in its head."""
+    """Build the model on a private copy of the base: swap its transformer's positions, pool windows in its head."""
     kind = checkpoint.base.kind
     first = LongTransformer.of(as_transformer(reader_of(base)), checkpoint.strategy)
     step = checkpoint.base.entry.interpolation
@@ -183,20 +183,20 @@ def extended(base: EmbeddingModel, checkpoint: Checkpoint, device: str | None) -
     head = Head.of(base)
     vectors = checkpoint.spec.vectors if kind == "dense" else None
     if vectors is not None:
-        # the model compares by cosine, unless it says dot
+        # vectors are compared by cosine, unless the model says dot
         similarity = settings.pop("similarity_fn_name")
         dims = settings["truncate_dim"]
         head = replace(head, vectors=vectors, normalize=similarity != "dot", dims=dims)
     modules = [first, *head.modules(cuts=first.cuts)] if kind == "dense" else _whole(base, first)
-    made = of_modules(modules, settings, device or str(base.device), kind)
+    model = of_modules(modules, settings, device or str(base.device), kind)
     if vectors is None:
-        made.model_card_data.add_tags(base.model_card_data.tags or [])
-    made.remember(checkpoint)
-    return made
+        model.model_card_data.add_tags(base.model_card_data.tags or [])
+    model.remember(checkpoint)
+    return model
 
 
 def _whole(base: EmbeddingModel, first: LongTransformer) -> list[nn.Module]:
-    """Return the modules of a late-interaction or sparse model, where windows become whole texts again."""
+    """Return the modules of a late-interaction or sparse model, which join windows into whole texts again."""
     modules = list(base)
     poolings = [part for part in base.modules() if isinstance(part, SpladePooling)]
     for pooling in poolings:

@@ -1,4 +1,4 @@
-"""The model card of a model that we made: what it is, what it was made from, and how to load it."""
+"""The model card of a model of ours: what it is, what it was made from, and how to load it."""
 
 import re
 from collections.abc import Sequence
@@ -21,32 +21,32 @@ from .kinds import KINDS, kind_of_loaded
 #: The tag of a model that `adapt` made.
 ADAPTED = "corpus-adapted"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-#: What the card of a base says that also holds for a model made of it.
+#: Facts on the card of a base that also hold for models made from it.
 _FACTS = ("license", "license_name", "license_link", "language", "base_model")
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 
 
 def card_data(model: BaseModel) -> BaseModelCardData:
-    """Return what sentence-transformers keeps of a model's card, such as its name."""
+    """Return sentence-transformers' data of a model's card, such as its name."""
     data = model.model_card_data
     assert isinstance(data, BaseModelCardData)
     return data
 
 
 def keep_card(model: BaseModel, text: str | None) -> None:
-    """Let sentence-transformers save this text as the model's card, in place of its own."""
+    """Make sentence-transformers save this text as the model's card, in place of its own."""
     model._model_card_text = text  # type: ignore[assignment]  # its type says only None
 
 
 def facts_of(model: BaseModel) -> Json:
-    """Return what a model's card says of licence, language and base model; nothing if it cannot be read."""
+    """Return licence, language and base model from a model's card; nothing if it cannot be read."""
     card = model._model_card_text or ""
     if not card.lstrip().startswith("---"):
         return {}
     try:
         data: Any = ModelCard(card, ignore_metadata_errors=True).data
         facts = data.to_dict()
-    except Exception:  # of the library for YAML, which is not ours to name
+    except Exception:  # raised by the YAML library, an indirect dependency
         return {}
     return {key: facts[key] for key in _FACTS if facts.get(key)}
 
@@ -57,7 +57,7 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
     Args:
         model: one of our models.
         name: a hub id or the name of a folder.
-        lost: for a plain checkpoint, in sentences, what it lacks of the model. None for the model itself.
+        lost: for a plain checkpoint, how it differs from the model, in sentences. None for the model itself.
     """
     data = card_data(model)
     tags = list(data.tags or ())
@@ -82,7 +82,7 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
             " That length decides how much of a document is read, not the `document_length` of the base."
         )
     if any(isinstance(module, WordWeights) for module in model):
-        made_of += " Tokens count by their rarity in one corpus."
+        made_of += " Tokens are weighted by their frequency in one corpus."
     facts = {"made_of": made_of, "full_name": data.model_name, "lost": lost}
     run = name if "/" in name else f"./{name}"
     return _card(
@@ -99,13 +99,13 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
 
 
 def adapted_card(name: str, base: str, how: str, facts: Settings = MappingProxyType({})) -> str:
-    """Return the card of a model of stock modules that `adapt` made of a base; link a base on the hub.
+    """Return the card of a model of stock modules that `adapt` made; link a base on the hub.
 
     Args:
-        name: of the model.
+        name: the name of the model.
         base: a hub id or a folder.
         how: what was fitted.
-        facts: those in the base's card.
+        facts: the facts of the base's card.
     """
     if not _HUB_ID.fullmatch(base) or is_folder(base):
         base = f"local/{base.rstrip('/').rpartition('/')[2]}"

@@ -1,4 +1,4 @@
-"""The model that a specification makes of a base: refused before any weights load, or described completely."""
+"""The model that a specification makes from a base: refused before any weights load, or described completely."""
 
 from dataclasses import dataclass, replace
 
@@ -15,22 +15,23 @@ from .vectors import check_averages
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The model that a specification makes of a base. All code that builds, describes or stores a model starts here."""
+    """The model that a specification makes from a base. Code that builds, describes or stores a model starts here."""
 
-    base: Base  #: what its files say
+    base: Base  #: the base
     spec: ModelSpec  #: the canonical specification; it prints the model's name
     strategy: Strategy  #: with all lengths and parameters
 
     @property
     def vectors(self) -> Vectors | None:
-        """Content tokens for each vector, or `window`. None for one vector for each document."""
+        """Content tokens per vector, or `window`. None for one vector per document."""
         return self.base.vectors or self.spec.vectors
 
     @property
     def experiment(self) -> Settings:
-        """Mteb's experiment: all non-default settings that determine the vectors beside the base's files.
+        """Mteb's experiment: all non-default settings that, beside the base's files, determine the vectors.
 
-        Always strategy, target and the version of our algorithms, or of the code of somebody's strategy.
+        It always has the strategy, the target length and the version of our algorithms, or of a custom strategy's
+        code.
         """
         made_by = {"target_len": self.strategy.target_len, "algorithm": algorithm_of(type(self.strategy))}
         return {**self.spec.experiment, **made_by}
@@ -48,7 +49,7 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
 
 
 def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
-    """Return the model that a specification makes of a base. No weights are read.
+    """Return the model that a specification makes from a base. No weights are read.
 
     Raises:
         IncompatibleError: if the strategy, a parameter or the vectors do not fit the base.
@@ -79,8 +80,8 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         # its table is interpolated already, by the rule of `pi`
         trained = base.trained_len or 1
         grown = base.entry.interpolation * trained
-        asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
-        if spec.strategy != "none" or asks_for_more:
+        requests_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
+        if spec.strategy != "none" or requests_more:
             raise IncompatibleError(
                 f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
             )
@@ -106,7 +107,7 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
 
 
 def _as_saved(base: Base, strategy: Strategy, spec: ModelSpec) -> Checkpoint:
-    """Return a model that we saved. It takes a compute type, and only those other settings that it has."""
+    """Return a model that we saved. It accepts a compute type, and otherwise only its own settings."""
     check_fit(base.config, strategy, base.name)
     full = ModelSpec(
         base.name,
@@ -116,10 +117,10 @@ def _as_saved(base: Base, strategy: Strategy, spec: ModelSpec) -> Checkpoint:
         vectors=base.vectors,
         params=strategy.settings,
     )
-    asked = {**replace(spec, revision=None, trust_remote_code=False).experiment}
-    if asked["strategy"] == "none":
-        del asked["strategy"]
-    if not asked.items() <= full.experiment.items():
+    requested = {**replace(spec, revision=None, trust_remote_code=False).experiment}
+    if requested["strategy"] == "none":
+        del requested["strategy"]
+    if not requested.items() <= full.experiment.items():
         raise InputError(
             f"{base.name} is extended already and accepts no strategy, length or other parameter except a dtype and a "
             "revision on the hub: load it as it was saved, or extend its base instead."

@@ -1,16 +1,16 @@
-"""Devices: how a tensor gets there, and how many tokens run there together."""
+"""Devices: copying tensors to them, and how many tokens run on them together."""
 
 import torch
 from torch import Tensor
 
-#: Tokens that run together on a CPU for each of torch's threads, padding included. More make its matrix products no
-#: faster, and their memory goes back to the system after each layer. Other devices need larger batches.
+#: Tokens that run together on a CPU per torch thread, padding included. More do not make matrix products faster, and
+#: their memory goes back to the system after each layer. Other devices need larger batches.
 TOKENS_A_THREAD = 1536
 TOKENS_ELSEWHERE = 65_536
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor from the host to a device. On CUDA it comes from pinned memory, so nothing waits for it."""
+    """Copy a tensor from the host to a device; to CUDA from pinned memory, without blocking."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

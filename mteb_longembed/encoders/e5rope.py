@@ -1,6 +1,6 @@
 """E5-RoPE (Zhu et al. 2024, arXiv:2404.12096, section 3.3), whose files would run its authors' code.
 
-It is BERT with rotary positions, which transformers has as `JinaEmbeddingsV3Model`, with other names of weights.
+It is BERT with rotary positions, which transformers has as `JinaEmbeddingsV3Model`, with other weight names.
 """
 
 from transformers import AutoConfig, JinaEmbeddingsV3Config, PretrainedConfig
@@ -17,7 +17,7 @@ _SETTINGS: Json = {
     "vocab_size": 50000, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
     "initializer_range": 0.02,
 }  # fmt: skip
-#: The authors' names of weights -> transformers' names, as `from_pretrained` takes them.
+#: The authors' weight names -> transformers' names, as `from_pretrained` takes them.
 KEY_MAPPING = {
     r"^e5rope\.": "",
     r"^encoder\.layer\.": "layers.",
@@ -33,7 +33,7 @@ KEY_MAPPING = {
 
 
 class E5RopeConfig(JinaEmbeddingsV3Config):
-    """The authors' `config.json`, read as the configuration that transformers has."""
+    """The authors' `config.json`, read as transformers' configuration."""
 
     model_type = E5_ROPE
 

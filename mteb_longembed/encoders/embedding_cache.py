@@ -1,4 +1,4 @@
-"""Cache embeddings on disk: a text that a model encoded before is read back, bit for bit."""
+"""Cache embeddings on disk: texts encoded before are read back, bit for bit."""
 
 import contextlib
 import os
@@ -22,15 +22,15 @@ from mteb_longembed.files import CACHE_VARIABLE, cache_folder
 SIZE_VARIABLE = "MTEB_LONGEMBED_CACHE_GIB"
 _DEFAULT_GIB = 8.0
 FILE = "embeddings-7.sqlite"
-#: Seconds that a process waits for the transaction of another process.
+#: Seconds to wait for the transaction of another process.
 _PATIENCE = 60.0
-#: One in this many rows is removed when the file is full, oldest rows first.
+#: If the file is full, one in this many rows is removed, oldest first.
 _SHARE_REMOVED = 10
 
 
 @dataclass
 class Counts:
-    """How much this process encoded, and how much it read from the cache."""
+    """Rows that this process encoded, and rows that it read from the cache."""
 
     rows_encoded: int = 0
     tokens_encoded: int = 0
@@ -38,11 +38,11 @@ class Counts:
 
 
 class EmbeddingCache:
-    """A SQLite file with one table, from keys to matrices `[vectors, d]`, float32. If it is full, the oldest rows go.
+    """A SQLite file with one table of keys and matrices `[vectors, d]`, float32. If full, it evicts the oldest rows.
 
     Threads and processes of one machine may share it; a read takes no write lock. A failure of the disk or the
-    file never ends a run: one warning reports it, and the run continues without it. The file is created at the
-    first write, as its folder is, and only its owner may read it.
+    file never ends a run: one warning reports it, and the run continues without the cache. File and folder are
+    created at the first write, and only their owner may read them.
     """
 
     def __init__(self, folder: str | Path, max_bytes: int = int(_DEFAULT_GIB * 2**30)) -> None:
@@ -54,7 +54,7 @@ class EmbeddingCache:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self | None:
-        """Return the cache that the environment describes; None if it is switched off."""
+        """Return the cache configured by the environment; None if it is switched off."""
         folder = cache_folder(environ)
         if folder is None:
             return None
@@ -68,7 +68,7 @@ class EmbeddingCache:
         return cls(folder, int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """Return the matrices of known keys. A row whose checksum is wrong does not count."""
+        """Return the matrices of known keys, without rows whose checksum is wrong."""
         found: dict[bytes, np.ndarray] = {}
         if self._broken or not self.path.exists():
             return found
@@ -84,7 +84,7 @@ class EmbeddingCache:
         return found
 
     def put_many(self, rows: Mapping[bytes, np.ndarray]) -> None:
-        """Write all rows of one batch or none."""
+        """Write all rows of a batch, or none."""
         if self._broken or not rows:
             return
         records = []
@@ -111,7 +111,7 @@ class EmbeddingCache:
         return connection
 
     def _make_room(self, connection: sqlite3.Connection, n_bytes: int) -> None:
-        """Remove the oldest rows until `n_bytes` more fit. SQLite uses their pages again."""
+        """Remove the oldest rows until `n_bytes` more fit. SQLite reuses their pages."""
         used = (
             "SELECT (page_count - freelist_count) * page_size, (SELECT count(*) FROM rows) "
             "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
@@ -134,7 +134,7 @@ class EmbeddingCache:
 
 
 def how_it_runs(device: torch.device) -> object:
-    """Return versions, and the settings of torch that change the embeddings of the same weights."""
+    """Return the versions and torch settings that change the embeddings of the same weights."""
     autocast = None
     if torch.is_autocast_enabled(device.type):
         autocast = str(torch.get_autocast_dtype(device.type))

@@ -1,4 +1,4 @@
-"""A model as a plain checkpoint that old and new readers open, if transformers has settings for its strategy."""
+"""Export a model as a plain checkpoint that old and new readers open, if transformers has settings for its strategy."""
 
 import copy
 from pathlib import Path
@@ -27,7 +27,7 @@ from .old_readers import rewrite_for_old_readers
 from .positions import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of, setting
 from .weights import TokenWeights
 
-#: What an exported model with weights and a map lacks.
+#: How an exported model with weights and a map differs.
 _PROMPTS = (
     "exact vectors of texts with a long prompt or a new one: stock modules count the weights of prompts."
 )
@@ -43,17 +43,17 @@ def export(
 
     Args:
         model: a name, a folder that we saved, or a loaded model: an extended one, one that `adapt` made, or any
-            `SentenceTransformer`. A loaded model is not changed. A model with late interaction or a sparse one gets a
-            folder of its class, which sentence-transformers opens that has the class.
-        folder: must be empty or not exist.
+            `SentenceTransformer`. A loaded model is not changed. A late-interaction or sparse model gets a folder of
+            its class, which versions of sentence-transformers with that class open.
+        folder: the folder to write; it must be empty or not exist.
         trust_remote_code: run the base repository's own model code.
 
     Returns:
-        One sentence for each difference between the plain checkpoint and the model. The card of an extended model has
-        them too.
+        One sentence for each difference between the plain checkpoint and the model; they are on the card of an extended
+        model too.
 
     Raises:
-        IncompatibleError: if a plain checkpoint would be another method.
+        IncompatibleError: if a plain checkpoint would compute other embeddings.
         InputError: if the folder is not empty.
         StorageError: if the disk refuses a file.
     """
@@ -84,7 +84,7 @@ def export(
 
 
 def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
-    """Write a model, which is changed, into a folder. Returns what `export` does."""
+    """Write a model, which is changed, into a folder. Return what `export` returns."""
     first = source[0]
     head = Head.of(source)
     lost = [] if head.weights is None else [_PROMPTS]
@@ -108,7 +108,7 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
 
 
 def _write_class(source: BaseModel, folder: Path) -> list[str]:
-    """Write a model with late interaction or a sparse one, which is changed. Returns what `export` does."""
+    """Write a late-interaction or sparse model, which is changed. Return what `export` returns."""
     first = reader_of(source)
     if not isinstance(first, LongTransformer):
         raise IncompatibleError(
@@ -127,7 +127,7 @@ def _write_class(source: BaseModel, folder: Path) -> list[str]:
 
 
 def _make_plain(first: LongTransformer) -> None:
-    """Put the strategy of a backbone into its weights and settings, and make it sentence-transformers' own."""
+    """Fold the strategy of a backbone into its weights and settings, and make it a stock Transformer."""
     positions = positions_of(first.config)
     strategy: Strategy = first.strategy
     inner = first.model
@@ -152,13 +152,17 @@ def _make_plain(first: LongTransformer) -> None:
             config.max_position_embeddings = len(rows)
             table = nn.Embedding(len(rows), rows.shape[1], part.padding_idx, _weight=rows)
             inner.set_submodule(name, table)
-    first.words.model_max_length = strategy.target_len
+    first.text_tokenizer.model_max_length = strategy.target_len
     first.max_seq_length = strategy.target_len
     first.__class__ = Transformer
 
 
 def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConfig) -> Settings | None:
-    """Return the rope parameters of a strategy, None on absolute positions. Refuse what would be another method."""
+    """Return the rope parameters of a strategy, None on absolute positions.
+
+    Raises:
+        IncompatibleError: if stock parameters would compute other embeddings.
+    """
     if positions is ABSOLUTE:
         if strategy.CUTS:
             raise _refuse(positions, strategy, "it cuts windows while it runs; use pi, ntk or rp")
@@ -168,7 +172,7 @@ def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConf
         return None
     if positions is UNKNOWN:
         raise _refuse(positions, strategy, "transformers has no setting for it; use save_pretrained")
-    if "stock_rope" not in vars(type(strategy)):  # an inherited one is another method
+    if "stock_rope" not in vars(type(strategy)):  # an inherited one is of another strategy
         reason = "it acts on each document while it runs; use ntk, pi, yarn, or save_pretrained"
         raise _refuse(positions, strategy, reason)
     rope = _rope_of(config)
@@ -189,7 +193,7 @@ def _rope_of(config: PretrainedConfig) -> Json:
 
 
 def _take_longer_inputs(positions: Positions, config: PretrainedConfig, strategy: Strategy) -> None:
-    """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting."""
+    """Set the longest input to the target length: sentence-transformers truncates inputs at this setting."""
     limit = setting(config, "max_position_embeddings")
     if limit is None or limit < 1 or limit >= strategy.target_len:
         return
@@ -233,7 +237,7 @@ def _lost_in(config: PretrainedConfig, strategy: Strategy) -> list[str]:
 
 
 def _refuse(positions: Positions, strategy: Strategy, reason: str) -> IncompatibleError:
-    """Return the error for a plain checkpoint that would be another method."""
+    """Return the error for a plain checkpoint that would compute other embeddings."""
     return IncompatibleError(
         f"{strategy.KEY} on {positions.name} positions cannot be a plain checkpoint: {reason}."
     )

@@ -1,4 +1,4 @@
-"""A head: what becomes of the token embeddings of a model, as one value."""
+"""A head: the modules from token embeddings to a model's vectors, as one value."""
 
 import copy
 from collections.abc import Iterable
@@ -39,12 +39,12 @@ class Head:
     """The modules that follow the backbone of a model.
 
     Args:
-        pooling: the settings of the pooling. None where none follows: then all modules are `behind`.
-        vectors: how many a document has, as in `LongPooling`.
-        weights: how much each token counts in a mean. None: all the same.
-        behind: the modules behind the pooling, such as Dense and Normalize.
+        pooling: the settings of the pooling. None without one: then all modules are `behind`.
+        vectors: the vectors of a document, as in `LongPooling`.
+        weights: the weights of tokens in a mean. None: all equal.
+        behind: the modules after the pooling, such as Dense and Normalize.
         normalize: whether several vectors are scaled to length 1 in the end.
-        dims: leading dimensions that are kept of several vectors. None: all.
+        dims: leading dimensions to keep of several vectors. None: all.
         late: whether it pools for late interaction, as in `LongPooling`.
     """
 
@@ -68,7 +68,7 @@ class Head:
         if rest and isinstance(rest[0], WordWeights):
             weights = rest[0]
             rest = rest[1:]
-        # a custom class may pool in another way
+        # a custom class may pool differently
         if not rest or not isinstance(rest[0], Pooling) or type(rest[0]) not in (Pooling, LongPooling):
             return cls(behind=everything)
         pooling = rest[0].get_config_dict()
@@ -82,16 +82,16 @@ class Head:
 
     @property
     def mode(self) -> str:
-        """How tokens are pooled, in words."""
+        """The pooling mode; `no` without one."""
         if self.pooling is None:
             return "no"
         return pooling_mode(self.pooling) or "no"
 
     def weighted(self, weights: TokenWeights) -> Self:
-        """Return the head with token weights. A prompt says nothing about a text, and is left out of its mean.
+        """Return the head with token weights. The prompt says nothing about a text and is left out of its mean.
 
         Raises:
-            IncompatibleError: if it does not average tokens, or has weights already.
+            IncompatibleError: if the head does not average tokens, or has weights already.
         """
         if self.weights is not None:
             raise IncompatibleError(
@@ -108,7 +108,7 @@ class Head:
         return replace(self, behind=tuple(behind), normalize=False)
 
     def modules(self, *, cuts: bool = False) -> list[nn.Module]:
-        """Return the head as sentence-transformers' modules, and ours where spans or (`cuts`) windows are pooled.
+        """Return the head as sentence-transformers' modules, and ours if spans or (`cuts`) windows are pooled.
 
         Raises:
             IncompatibleError: if windows or spans would be pooled, and no pooling follows the backbone.
@@ -132,11 +132,11 @@ class Head:
         return modules
 
     def stock_modules(self) -> list[nn.Module]:
-        """Return the head in sentence-transformers' own classes. Only one vector has such a form.
+        """Return the head in sentence-transformers' own classes. Only heads with one vector have such a form.
 
-        Where tokens have weights, linear maps are applied to each token, which gives the same mean. The reason is that
-        `WordWeights` counts a prompt in the sum of weights, although the pooling leaves its tokens out: a map of that
-        shorter mean would turn it, while a shorter mapped mean is mended by the Normalize behind it.
+        If tokens have weights, linear maps are applied to each token, which gives the same mean. The reason:
+        `WordWeights` counts a prompt in the sum of weights, although the pooling leaves its tokens out. A map of that
+        shorter mean would turn it, while the Normalize after it mends a shorter mapped mean.
         """
         modules = self.modules()
         if not isinstance(self.weights, TokenWeights):
@@ -149,13 +149,13 @@ class Head:
 
     @property
     def has_exact_stock(self) -> bool:
-        """Whether `stock_modules` give the same vectors of every text, whatever its prompt."""
+        """Whether `stock_modules` return the same vectors for every text and prompt."""
         behind = [part for part in self.behind if not is_linear(part, _OF_TEXTS)]
         return self.weights is None or all(isinstance(part, Normalize) for part in behind)
 
 
 def pooling_mode(settings: Settings) -> str | None:
-    """Return the mode that the settings of a pooling name; several are joined by `+`. None if they name none."""
+    """Return the mode in the settings of a pooling; several are joined by `+`. None if there is none."""
     modes = settings.get("pooling_mode") or [
         name for key, name in POOLING_SWITCHES.items() if settings.get(key)
     ]
@@ -174,7 +174,7 @@ def is_linear(module: nn.Module, feature: str) -> bool:
 
 
 def _acting_on(module: nn.Module, feature: str) -> nn.Module:
-    """Return a linear map with the same weights of another feature."""
+    """Return a linear map with the same weights on another feature."""
     moved = copy.deepcopy(module)
     moved.module_input_name = moved.module_output_name = feature  # type: ignore[assignment]
     return moved

@@ -1,4 +1,4 @@
-"""Which model in memory this is: the name under which its results are kept, whether it still holds, and its digest."""
+"""The identity of a loaded model: the name of its results, whether that name still holds, and its digest."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ from .kinds import Kind, kind_of_loaded
 from .long_rotary import BY_LENGTH
 from .tokens import document_prompt, parts_of
 
-#: Settings of a whole model that change its embeddings, or how they are compared.
+#: Settings of a whole model that change its embeddings or their comparison.
 _SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "max_seq_length", "truncate_dim")
-#: Entries of a transformers configuration that change no embedding.
+#: Entries of a transformers configuration that do not change embeddings.
 _UNREAD = ("_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype")
 #: Entries of a module's configuration that are in its weights.
 _IN_TENSORS = ("vocab", "word_weights")
-#: Numbers of each weight that `state_of` reads.
+#: Values of each weight that `state_of` reads.
 _SAMPLED = 64
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The name and revision under which everything about a model is kept: results, stored rows, cards."""
+    """The name and revision of a model in results, cache rows and cards."""
 
     base: str  #: mteb's name of the base, or `local/NAME` for a model that was changed after it was loaded
-    revision: str | None  #: of the base. For a changed model it is a digest of weights and configuration
-    experiment: Settings  #: mteb's experiment: what makes the model of its base
+    revision: (
+        str | None
+    )  #: revision of the base. For a changed model it is a digest of weights and configuration
+    experiment: Settings  #: mteb's experiment: the settings that make the model from its base
     changed_from: str | None = None  #: the name that a changed model had; None for an unchanged one
 
     @property
@@ -54,27 +56,27 @@ class Identity:
 
 
 class NamedModel(BaseModel):
-    """A model that knows what it was built from, and whether it is still as it was built."""
+    """A model that knows what it was built from, and whether it has changed since."""
 
-    #: What the model was built from.
+    #: The checkpoint that the model was built from.
     checkpoint: Checkpoint | None = None
     #: The state of the model when it was built. None for a model whose name does not hold.
     built_state: str | None = None
 
     @property
     def backbone(self) -> LongTransformer:
-        """The module that tokenises and holds the strategy."""
+        """The module that tokenises texts and holds the strategy."""
         return backbone_of(self)
 
     @property
     def kind(self) -> Kind:
-        """What its base gives for a text."""
+        """The kind of its base."""
         return kind_of_loaded(self)
 
     def identity(self) -> Identity:
-        """Return the current name and revision. A model that was changed is `local/NAME` with its digest.
+        """Return the current name and revision. A changed model is `local/NAME` with its digest.
 
-        All weights of a changed model are read, so it is asked when an evaluation begins, and never for a query.
+        All weights of a changed model are read, so call it when an evaluation begins, and never for a query.
         """
         checkpoint = self.checkpoint
         if checkpoint is not None:
@@ -92,11 +94,11 @@ class NamedModel(BaseModel):
         return Identity(f"local/{base.rpartition('/')[2]}", digest(self), experiment, changed_from=known)
 
     def is_unchanged(self) -> bool:
-        """Return whether the model still is as it was built, so that its name holds."""
+        """Return whether the model has not changed since it was built, so that its name holds."""
         return self.checkpoint is not None and self.built_state == state_of(self)
 
     def remember(self, checkpoint: Checkpoint) -> None:
-        """Note what the model is, when it has just been built, and give it its name.
+        """Record the checkpoint of a newly built model, and set its name.
 
         A prompt that is saved as `passage` or `corpus` is used for documents: sentence-transformers writes an empty
         `document` beside it, and then uses that.
@@ -151,7 +153,7 @@ class NamedModel(BaseModel):
 def digest(model: nn.Sequential) -> str:
     """Return 40 hex digits over the weights and the configuration of a model, the same on every device.
 
-    All weights are read, so it is taken when an evaluation begins, and never for a query.
+    All weights are read, so call it when an evaluation begins, and never for a query.
     """
     hasher = _hasher(model, _tokenizer_settings)
     for name, tensor in _tensors(model):
@@ -162,9 +164,9 @@ def digest(model: nn.Sequential) -> str:
 
 
 def state_of(model: nn.Sequential) -> str:
-    """Return a cheap fingerprint that shows if the digest may differ: all settings, and numbers of each tensor.
+    """Return a cheap fingerprint: if it is unchanged, so is the digest.
 
-    And how often torch counts that it was written to, so that a change of one number is seen too.
+    It covers all settings, sampled values of each tensor, and torch's version counter, which counts in-place writes.
     """
     hasher = _hasher(model, parts_of)
     for name, tensor in _tensors(model):
@@ -177,25 +179,25 @@ def state_of(model: nn.Sequential) -> str:
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
     """Return all weights, and all buffers but the ones that transformers changes while a model runs."""
-    found: list[tuple[str, Tensor]] = list(model.named_parameters())
+    tensors: list[tuple[str, Tensor]] = list(model.named_parameters())
     for name, module in model.named_modules():
         if getattr(module, "rope_type", None) not in BY_LENGTH:
-            found += [(f"{name}.{key}", buffer) for key, buffer in module.named_buffers(recurse=False)]
-    return found
+            tensors += [(f"{name}.{key}", buffer) for key, buffer in module.named_buffers(recurse=False)]
+    return tensors
 
 
-def _hasher(model: nn.Sequential, words: Callable[[object], object]) -> hashlib.blake2b:
+def _hasher(model: nn.Sequential, read_tokenizer: Callable[[object], object]) -> hashlib.blake2b:
     """Hash all settings: classes, the model's settings, the configurations of its modules, tokenizers."""
     classes = [(name, type(module).__qualname__) for name, module in model.named_modules()]
     settings = [getattr(model, name, None) for name in _SETTINGS]
     if isinstance(model, SparseEncoder) and model.max_active_dims is not None:
         settings.append(model.max_active_dims)
-    modules = [_configuration(module, words) for module in model]
+    modules = [_configuration(module, read_tokenizer) for module in model]
     described = repr([classes, settings, modules])
     return hashlib.blake2b(described.encode("utf-8", "surrogatepass"), digest_size=20)
 
 
-def _configuration(module: nn.Module, words: Callable[[object], object]) -> str:
+def _configuration(module: nn.Module, read_tokenizer: Callable[[object], object]) -> str:
     config: Json = {}
     if isinstance(module, Module):
         config = module.get_config_dict()
@@ -207,12 +209,13 @@ def _configuration(module: nn.Module, words: Callable[[object], object]) -> str:
     for key in _UNREAD:
         entries.pop(key, None)
     tokenizer = getattr(module, "tokenizer", None)
-    read = None if tokenizer is None else [words(tokenizer), getattr(tokenizer, "truncation_side", None)]
-    return json.dumps([config, entries, read], sort_keys=True, default=str)
+    side = getattr(tokenizer, "truncation_side", None)
+    of_tokenizer = None if tokenizer is None else [read_tokenizer(tokenizer), side]
+    return json.dumps([config, entries, of_tokenizer], sort_keys=True, default=str)
 
 
 def _tokenizer_settings(tokenizer: object) -> object:
-    """Return all settings of a tokenizer but truncation and padding, which calls change and which it writes first."""
+    """Return all settings of a tokenizer but truncation and padding, which calls change and which come first."""
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         return None
     return tokenizer.backend_tokenizer.to_str().partition('"added_tokens"')[2]

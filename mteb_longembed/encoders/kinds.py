@@ -10,15 +10,15 @@ from .vectors import GroupByDocument
 
 #: A model that embeds texts.
 EmbeddingModel = SentenceTransformer | MultiVectorEncoder | SparseEncoder
-#: What a base gives for a text: one dense vector, a vector for each token, or one weight for each word of a vocabulary.
+#: What a base returns for a text: one dense vector, a vector per token, or a weight per term of its vocabulary.
 Kind = Literal["dense", "late-interaction", "sparse"]
-#: The class of sentence-transformers that a base of each kind has.
+#: The class of sentence-transformers for each kind of base.
 KINDS: dict[Kind, type[EmbeddingModel]] = {
     "dense": SentenceTransformer,
     "late-interaction": MultiVectorEncoder,
     "sparse": SparseEncoder,
 }
-#: The entry `model_type` of config_sentence_transformers.json, and parts of the class names of modules -> the kind.
+#: The entry `model_type` of config_sentence_transformers.json, or parts of the class names of modules -> the kind.
 #: `ColBERT` is PyLate's, and `GroupByDocument` is in our dense models with several vectors.
 _TYPES: dict[str, Kind] = {
     "SparseEncoder": "sparse",

@@ -30,7 +30,7 @@ from .model import (
 from .spec import ModelSpec
 from .vectors import GroupByDocument
 
-#: How a score is computed from vectors, by sentence-transformers' names.
+#: Similarity functions, by sentence-transformers' names.
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"]
 
 
@@ -133,8 +133,8 @@ def extend(
 ) -> LongModel:
     """Extend a base model to longer inputs. The result is an ordinary model of sentence-transformers.
 
-    Of a `SentenceTransformer` it is one too, and so of a `MultiVectorEncoder` (late interaction) or a `SparseEncoder`.
-    With `vectors`, a dense base becomes a `MultiVectorEncoder`, which gives a document several vectors.
+    The class of the base is kept: `SentenceTransformer`, `MultiVectorEncoder` (late interaction) or `SparseEncoder`.
+    With `vectors`, a dense base becomes a `MultiVectorEncoder`, which returns several vectors for a document.
 
     Source: Zhu et al. 2024, arXiv:2404.12096. The docstring of each strategy gives the strategy's own source.
 
@@ -143,10 +143,10 @@ def extend(
         strategy: registry key, such as `pi`. `none` is the base in our encoder.
         target_len: longest input in tokens, special tokens and prompt included. Default: 8 times the trained
             length (`none`: the trained length).
-        trained_len: longest input in tokens that the base was trained on. Default: what its files say.
+        trained_len: longest input in tokens that the base was trained on. Default: as its files state.
         revision: commit, branch or tag of the base on the hub.
         dtype: compute type such as `bf16`. Default: the checkpoint's own.
-        device: where the model goes. Default: the best device of this machine.
+        device: device of the model. Default: the best device of this machine.
         trust_remote_code: run the base repository's own model code.
         vectors: content tokens for each vector, or `window` for one vector for each window of `pcw`. Default: one
             vector for each document.
@@ -157,7 +157,7 @@ def extend(
 
     Raises:
         UnknownNameError: if no strategy has this key.
-        IncompatibleError: if the strategy and the base share no way to change positions.
+        IncompatibleError: if the strategy cannot change the base's positions.
         InputError: if a length or parameter breaks its rule, or changes only search.
         HubError, ModelError: if the base cannot be read, or is not an embedding model.
     """
@@ -235,14 +235,13 @@ def load(
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, an alias, a folder, or a hub id.
         revision: commit, branch or tag of the repository on the hub.
-        device: where the model goes. Default: the best device of this machine.
+        device: device of the model. Default: the best device of this machine.
         trust_remote_code: run the base repository's own model code. A model that we saved never needs it.
         vectors: as in `extend`, and as `vectors` in a name.
-        truncate_dim: as sentence-transformers takes it, like the next three. With one of them the model is
-            `local/NAME`.
-        prompts: texts by their names; the others stay.
-        similarity_fn_name: such as `dot`.
-        model_kwargs: what transformers takes. A compute type becomes part of the name, others make it `local/NAME`.
+        truncate_dim: as in sentence-transformers, like the next three. With one of them the model is `local/NAME`.
+        prompts: prompts by name; other prompts stay.
+        similarity_fn_name: similarity function, such as `dot`.
+        model_kwargs: keywords of transformers. A compute type becomes part of the name, others make it `local/NAME`.
 
     Raises:
         LongEmbedError: for the same reasons as `extend`.

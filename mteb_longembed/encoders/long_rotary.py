@@ -11,17 +11,16 @@ from .attention import current
 from .devices import to_device
 from .self_extend import CosSin
 
-#: Rope types whose frequencies depend on the input's length in transformers, which changes their buffers while a model
-#: runs.
+#: Rope types whose frequencies depend on the input's length: transformers changes their buffers while a model runs.
 BY_LENGTH = ("dynamic", "longrope")
 
 
 class LongRotary(nn.Module):
     """A model's rotary module, with the strategy's positions and frequencies for documents that it changes.
 
-    Positions are mapped in here, and the model never sees the mapped positions: if position ids fall or repeat, a
-    causal model thinks that several documents are packed into one input. The model's own module, `base`, still does
-    everything that the strategy does not change.
+    Positions are mapped here, and the model never sees the mapped positions: if position ids fall or repeat, a causal
+    model assumes that several documents are packed into one input. The model's own module, `base`, still handles all
+    documents that the strategy does not change.
     """
 
     def __init__(self, base: nn.Module, config: PretrainedConfig) -> None:
@@ -46,7 +45,7 @@ class LongRotary(nn.Module):
         """Return the base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32, on the host."""
         if self.rope_type not in BY_LENGTH:
             return self.inv_freq
-        if strategy.MOVES:  # it brings documents into the trained range
+        if strategy.MOVES:  # documents are brought into the trained range
             lengths = lengths.clamp(max=strategy.trained_len)
         init = ROPE_INIT_FUNCTIONS[self.rope_type]
         device = torch.device("cpu")

@@ -10,24 +10,24 @@ from .attention import current
 
 
 class LongTable(nn.Embedding):
-    """The base's table of positions, and the rows that documents read which the strategy changes.
+    """The base's table of positions, and rows for the documents that the strategy changes.
 
-    Those rows are computed from the base's, whose training they follow, and not saved; but if somebody trained them
-    (`tune`), or the base has them already (`keep`), they stand behind the base's rows in its own weight.
-    `first_row` is the row of position 0; those before it are for padding.
+    These long rows are computed from the base's rows, whose training they follow, and not saved. If they were trained
+    (`tune`), or the base has them already (`keep`), they are in the weight, after the base's rows. `first_row` is the
+    row of position 0; earlier rows are for padding.
     """
 
     first_row: int
     strategy: Strategy
     #: Rows of the base in its weight.
     n_own: int
-    #: The storage and version of the weight when rows were computed; the weight, so that no other gets its storage; and
-    #: the rows.
+    #: The storage and version of the weight when the rows were computed; the weight, so that its storage is not reused;
+    #: and the rows.
     _computed: tuple[object, Tensor, Tensor] | None = None
 
     @property
     def has_long_rows(self) -> bool:
-        """Whether the rows of long documents are its own, because they cannot be computed from the base's."""
+        """Whether the rows of long documents are in the weight, because they cannot be computed from the base's."""
         return self.n_own < len(self.weight)
 
     @property
@@ -49,7 +49,7 @@ class LongTable(nn.Embedding):
         return self.strategy.long_rows(trained.float().cpu()).to(self.weight)
 
     def keep(self, long: Tensor, step: int = 1) -> None:
-        """Put these rows of long documents `[Lt, d]` behind the base's, of which each `step`-th stays, as its own."""
+        """Append rows of long documents `[Lt, d]` to the base's in the weight, and keep each `step`-th row of these."""
         own = self.weight.detach()[: self.n_own : step]
         self.n_own = len(own)
         self.weight = nn.Parameter(torch.cat([own, long]))

@@ -32,31 +32,31 @@ _OF_CALL = (
     "device", "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
     "truncate_dim", "token_pooling", "convert_to_sparse_tensor", "max_active_dims",
 )  # fmt: skip
-#: Sparse vectors that are dense, with a weight for each word, at the same time.
+#: Sparse vectors in memory in dense form, with a weight for each term, at a time.
 _DENSE_AT_ONCE = 512
-#: The module that tells other tools that a model is ours, see there.
+#: The module that our classes name for other tools, see there.
 _SHOWN_MODULE = "mteb_longembed.encoders.sentence_transformers"
 #: A model with dense vectors: sentence-transformers' own, or ours.
 Model = SentenceTransformer | MultiVectorEncoder
 
 
 class LongModelMixin(Encoder):
-    """What our models share: backbone and head, a name, our engine, and our model card."""
+    """The common part of our models: backbone and head, a name, our engine, and our model card."""
 
-    #: Where embeddings are cached. mteb runs and searches set it, `adapt` and plain `encode` do not.
+    #: The embedding cache. mteb runs and searches set it, `adapt` and plain `encode` do not.
     embedding_cache: EmbeddingCache | None = None
 
     @property
     def head(self) -> Head:
-        """What becomes of token embeddings."""
+        """The modules after the backbone, as one value."""
         return Head.of(self)
 
     def _reads(self, task: object, call: Json) -> bool:
-        """Return whether our engine gives what a call of `encode` asks for, and the backbone reads its texts."""
+        """Return whether our engine computes the requested output, and the backbone reads the texts."""
         return isinstance(self[0], LongTransformer) and call["output_value"] == self.output
 
     def _engine(self, inputs: list[object], call: Json) -> Engine | None:
-        """Return the engine for a call of `encode`. None if sentence-transformers' own method must run."""
+        """Return the engine for a call of `encode`; None if sentence-transformers' own method must run."""
         kwargs = {key: value for key, value in call.items() if key not in _OF_CALL}
         prompt = call.get("prompt")
         if not self._reads(kwargs.get("task"), call):
@@ -67,7 +67,7 @@ class LongModelMixin(Encoder):
 
     @torch.inference_mode()
     def _inference(self, inputs: list[Any], **call: Any) -> Any:
-        """Encode in batches by tokens. What is not plain goes to sentence-transformers' own method."""
+        """Encode in batches by tokens. Other calls go to sentence-transformers' own method."""
         engine = self._engine(inputs, call)
         if engine is None:
             return super()._inference(inputs, **call)
@@ -92,7 +92,7 @@ class LongModelMixin(Encoder):
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> Json:
-        """Add the package that loading needs to the configuration. Without it, loading says why."""
+        """Add the package that loading needs to the configuration; loading without it reports why."""
         config = super()._get_model_config()
         needs = {
             "specifier": ">=0.9.0",  # the oldest version that reads what we save
@@ -101,10 +101,10 @@ class LongModelMixin(Encoder):
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
 
     def cut_dimensions(self, dims: int | None) -> None:
-        """Keep only this many leading dimensions of a vector. None keeps all.
+        """Keep only `dims` leading dimensions of a vector. None keeps all.
 
         Raises:
-            InputError: for vectors of words or of tokens.
+            InputError: for sparse vectors, and vectors of tokens.
         """
         raise InputError(
             f"only dense vectors can be cut to {dims} dimensions, got a {self.kind} model: leave it out."
@@ -123,8 +123,8 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`.
 
-    Of a dense base it gives one vector for each span or window of a document, and one vector for a query. Of a base
-    with late interaction (`kind` says so) it gives a vector for each token of both.
+    With a dense base it returns one vector for each span or window of a document, and one vector for a query. With a
+    late-interaction base (see `kind`) it returns a vector for each token of both.
     """
 
     __module__ = _SHOWN_MODULE
@@ -140,7 +140,7 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     def collect(self, features: Features, device: torch.device) -> list[Tensor]:
         """Return the vectors of each document of a batch, on a device.
 
-        They are `[n, d]`; windows that nothing joined are `[windows, size, d]`, with zeros where a token does not
+        They are `[n, d]`; windows that were not joined are `[windows, size, d]`, with zeros for tokens that do not
         count.
         """
         batch = features.get(BATCH)
@@ -153,7 +153,7 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
 class LongSparseEncoder(LongModelMixin, SparseEncoder):
     """A `SparseEncoder` whose module for documents is a `LongTransformer`.
 
-    With `has_several_vectors`, the engine gives the vectors of windows; `encode` gives their maximum in any case.
+    With `has_several_vectors`, the engine returns the vectors of windows; `encode` always returns their maximum.
     """
 
     __module__ = _SHOWN_MODULE
@@ -174,7 +174,7 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
 
     @torch.inference_mode()
     def _inference(self, inputs: list[Any], **call: Any) -> Tensor:
-        """Encode in batches by tokens. What is not plain goes to sentence-transformers' own method."""
+        """Encode in batches by tokens. Other calls go to sentence-transformers' own method."""
         engine = self._engine(inputs, call)
         if engine is None:
             return SparseEncoder._inference(self, inputs, **call)
@@ -194,7 +194,7 @@ LongDenseModel = LongSentenceTransformer | LongMultiVectorEncoder
 LongModel = LongDenseModel | LongSparseEncoder
 
 
-#: The class of our model of a base of each kind, with one vector for each document.
+#: The class of our model for each kind of base, with one vector per document.
 OWNERS: dict[Kind, type[LongModel]] = {
     "dense": LongSentenceTransformer,
     "late-interaction": LongMultiVectorEncoder,
@@ -211,16 +211,16 @@ def of_modules(
 ) -> LongModel:
     """Build one of our models from a backbone and a head, with another model's `settings_of`.
 
-    Without a `device` it goes to the best one of this machine.
+    Default `device`: the best one of this machine.
     """
     owner = OWNERS[kind]
     if isinstance(modules[-1], GroupByDocument):
         settings.pop("truncate_dim", None)  # the last module cuts dimensions
         owner = LongMultiVectorEncoder
-    made = owner(modules=modules, device=device, **settings)
-    for module in list(made)[1:]:
-        module.float()  # the backbone returns fp32, whatever its dtype is
-    return made
+    model = owner(modules=modules, device=device, **settings)
+    for module in list(model)[1:]:
+        module.float()  # the backbone always returns fp32
+    return model
 
 
 @overload
@@ -228,7 +228,7 @@ def with_head(model: LongDenseModel, head: Head) -> LongDenseModel: ...
 @overload
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model: ...
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
-    """Return a model with the same backbone and another head. The given model does not change.
+    """Return a model with the same backbone and another head. The original does not change.
 
     The new model keeps the embedding cache and the name of one of our models, except for `vectors`. With `stock`, a
     model with a stock backbone gets only stock modules, so that it opens without this package.
@@ -243,12 +243,12 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
         return type(model)(modules=[backbone, *modules], device=str(model.device), **settings)
     if head.vectors is not None:
         settings.pop("similarity_fn_name", None)
-    made = of_modules([backbone, *head.modules(cuts=backbone.cuts)], settings, str(model.device))
+    copied = of_modules([backbone, *head.modules(cuts=backbone.cuts)], settings, str(model.device))
     if isinstance(model, LongModelMixin) and model.checkpoint is not None and model.is_unchanged():
         spec = replace(model.checkpoint.spec, vectors=head.vectors)
-        made.remember(replace(model.checkpoint, spec=spec))
-        made.embedding_cache = model.embedding_cache
-    return made
+        copied.remember(replace(model.checkpoint, spec=spec))
+        copied.embedding_cache = model.embedding_cache
+    return copied
 
 
 def settings_of(model: BaseModel) -> Json:

@@ -1,7 +1,7 @@
-"""A folder of sentence-transformers in a form that both old and new readers open.
+"""Rewrite a sentence-transformers folder so that both old and new readers open it.
 
-sentence-transformers 6 and transformers 5 write names and settings that older versions, and the servers that ship
-them, refuse or overlook without a word.
+sentence-transformers 6 and transformers 5 write names and settings that older versions, and servers that ship them,
+refuse or silently ignore.
 """
 
 import json
@@ -12,9 +12,9 @@ from mteb_longembed.files import Json
 
 from .head import POOLING_SWITCHES
 
-#: Where readers that know only a transformer and its pooling look for the pooling.
+#: The folder in which readers that know only a transformer and its pooling look for the pooling.
 _POOLING = "1_Pooling"
-#: Model type -> where transformers 4 reads the thetas of its full and of its sliding layers.
+#: Model type -> the settings from which transformers 4 reads the thetas of full and of sliding layers.
 _THETAS = {
     "gemma3_text": ("rope_theta", "rope_local_base_freq"),
     "modernbert": ("global_rope_theta", "local_rope_theta"),
@@ -22,10 +22,10 @@ _THETAS = {
 
 
 def rewrite_for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
-    """Rewrite the files of a folder that `save_pretrained` of a SentenceTransformer has just written.
+    """Rewrite the files of a folder that a SentenceTransformer's `save_pretrained` has just written.
 
     Returns:
-        One sentence for each thing that no form of the folder makes old versions do.
+        One sentence for each feature that old versions lack with any form of the folder.
     """
     modules: list[Json] = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     for module in modules:
@@ -61,7 +61,7 @@ def rewrite_for_old_readers(folder: Path, max_seq_length: int | None) -> list[st
 
 
 def _pooling_with_switches(pooling: Json) -> Json:
-    """Return the settings of a pooling as folders had them before sentence-transformers 6."""
+    """Return the settings of a pooling in the form before sentence-transformers 6."""
     mode = pooling["pooling_mode"]
     modes = [mode] if isinstance(mode, str) else mode
     return {
@@ -72,7 +72,7 @@ def _pooling_with_switches(pooling: Json) -> Json:
 
 
 def _with_old_rope(config: Json) -> Json:
-    """Return a configuration with rotary settings in the places of both transformers 4 and transformers 5."""
+    """Return a configuration with the rotary settings of both transformers 4 and transformers 5."""
     rope = config.get("rope_parameters")
     if not rope:
         return config
@@ -115,7 +115,7 @@ def _old_tokenizer(config: Json, length: int | None) -> Json:
 
 
 def _change(file: Path, change: Callable[[Json], Json]) -> None:
-    """Write what `change` makes of a file's JSON. A file that is not there stays away."""
+    """Apply `change` to the JSON of a file, if it exists."""
     if file.exists():
         _write(file, change(json.loads(file.read_text(encoding="utf-8"))))
 

@@ -1,7 +1,7 @@
 """How positions enter a model, which strategies can change them, and the change itself.
 
-The type of a model says the first two before any weights load. Then the positions of the loaded transformer are swapped
-in place: its table of learned positions, or its rotary module.
+The model type determines the first two before any weights load. Then the positions of the loaded transformer are
+swapped in place: its table of learned positions, or its rotary module.
 """
 
 from dataclasses import dataclass, fields
@@ -23,7 +23,7 @@ from .long_table import LongTable
 ABSOLUTE_TYPES = (
     "bert", "distilbert", "electra", "roberta", "camembert", "xlm-roberta", "xlm-roberta-xl", "mpnet",
 )  # fmt: skip
-#: Types whose positions start at `padding_idx + 1`, and in which pad tokens in a text do not count (fairseq's rule).
+#: Types whose positions start at `padding_idx + 1`, and skip pad tokens in a text (fairseq's rule).
 FROM_PADDING = ("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl", "mpnet")
 #: Model types with one rotary module whose layers rotate the two halves of queries and keys. Each was compared with an
 #: oracle (tests/encoders/oracle_matrix); other types take `none` and `pcw`.
@@ -37,12 +37,12 @@ ROTARY_TYPES = (
 
 @dataclass(frozen=True)
 class Positions:
-    """The way in which positions enter models."""
+    """A kind of positions."""
 
     name: str
 
     def fits(self, kind: type[Strategy]) -> bool:
-        """Return whether a strategy can change such positions, or need not."""
+        """Return whether a strategy can change such positions, or does not need to."""
         return not kind.MOVES or self == ROTARY or (self == ABSOLUTE and kind.FITS_TABLES)
 
 
@@ -52,19 +52,19 @@ UNKNOWN = Positions("unknown")
 
 
 def setting(config: PretrainedConfig, name: str) -> Any:
-    """Return a setting of a model's configuration. None for a type of model that does not have it."""
+    """Return a setting of a model's configuration; None if the model type does not have it."""
     return getattr(config, name, None)
 
 
 def positions_of(config: PretrainedConfig) -> Positions:
-    """Return how positions enter a model: known for the model types that were tested.
+    """Return the kind of a model's positions, known for the model types that were tested.
 
     Raises:
         ModelError: if the model needs its own code but has the type of another model. transformers would load that
             without a message (jina-embeddings-v2 has the type "bert").
     """
     if not type(config).__module__.startswith("transformers.models."):
-        return UNKNOWN  # the type says nothing about code that is not part of transformers
+        return UNKNOWN  # a model type says nothing about code outside transformers
     if setting(config, "position_embedding_type") == "alibi":
         raise ModelError(
             f"the model has the type {config.model_type!r} but alibi positions, which need the model's own code: "
@@ -83,12 +83,12 @@ def positions_of(config: PretrainedConfig) -> Positions:
 
 
 def allowed_len(config: PretrainedConfig) -> int | None:
-    """Return the longest input in tokens that a configuration allows. None if it does not say."""
+    """Return the longest input in tokens that a configuration allows; None if it does not say."""
     rows = setting(config, "max_position_embeddings") or setting(config, "n_positions")
     if not isinstance(rows, int) or rows < 1:
         return None
     if config.model_type in FROM_PADDING:
-        # MPNet's table has row 1 for padding whatever the configuration says
+        # MPNet always uses row 1 of its table for padding
         rows -= 1 + (1 if config.model_type == "mpnet" else config.pad_token_id)
     return rows
 
@@ -96,17 +96,17 @@ def allowed_len(config: PretrainedConfig) -> int | None:
 def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
     """Raise IncompatibleError if a strategy or one of its parameters does not fit a model, named `base` in the message.
 
-    The message says which strategies do.
+    The message lists the strategies that fit.
     """
     positions = positions_of(config)
     model = f"{base}, a model with {positions.name} positions"
     if not positions.fits(type(strategy)):
         fitting = ", ".join(key for key, other in STRATEGIES.items() if positions.fits(other))
         raise IncompatibleError(f"{strategy.KEY} does not fit {model}; these strategies fit: {fitting}.")
-    given = strategy.settings
+    settings = strategy.settings
     for parameter in fields(strategy):
         only = parameter.metadata.get("only", positions.name)
-        if only != positions.name and parameter.name in given:
+        if only != positions.name and parameter.name in settings:
             raise IncompatibleError(
                 f"{strategy.KEY}'s {parameter.name} has no effect on {model}: it changes {only} ones; leave it out."
             )
@@ -129,7 +129,7 @@ def swap(model: PreTrainedModel, strategy: Strategy) -> None:
     """Swap the positions of a private model of transformers in place.
 
     Raises:
-        IncompatibleError: if the strategy does not fit the model's layers; `check_fit` has asked its configuration.
+        IncompatibleError: if the strategy does not fit the model's layers; `check_fit` has checked its configuration.
     """
     is_rotary = positions_of(model.config) == ROTARY
     if is_rotary:
@@ -186,7 +186,7 @@ def _swap_table(model: PreTrainedModel, strategy: Strategy) -> None:
 
 
 def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy) -> None:
-    """Raise IncompatibleError for what rope scaling or sliding layers of a model do not allow."""
+    """Raise IncompatibleError if the model's rope scaling or sliding layers do not allow the strategy."""
     key = strategy.KEY
     base = type(model).__name__
     if strategy.NEEDS_PLAIN_ROPE and rotary.rope_type not in ("default", "linear"):

@@ -17,7 +17,7 @@ from mteb_longembed.zoo import is_folder
 
 T = TypeVar("T", Json, list[object])
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-#: The class of the backbone of a model that we saved, as modules.json names it.
+#: The backbone class of saved models, as modules.json names it.
 BACKBONE = "mteb_longembed.encoders.model.LongTransformer"
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
@@ -28,12 +28,12 @@ class Files:
     """The files of a folder, or of one commit of a repository."""
 
     path: str  #: a folder, or a hub id; empty for a model that has no files
-    commit: str | None = None  #: of the repository; None for a folder
+    commit: str | None = None  #: commit of the repository; None for a folder
     local: bool = False  #: whether they are in a folder
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Self:
-        """Open the files of a folder, or of a repository at the commit that a branch or tag has now."""
+        """Open the files of a folder, or of a repository at the current commit of a branch or tag."""
         if is_folder(path):
             if revision is not None:
                 raise InputError(
@@ -46,14 +46,14 @@ class Files:
             )
         files = cls(path, revision)
         if revision is None or not _COMMIT.fullmatch(revision):
-            # the folder of a file in the hub's cache is named by the commit
+            # in the hub's cache, the folder of a file is named after the commit
             file = files.find("modules.json") or files.find("config.json")
             if file and _COMMIT.fullmatch(file.parent.name):
                 return cls(path, file.parent.name)
         return files
 
     def find(self, name: str) -> Path | None:
-        """Return the local path of a file. None if there is none.
+        """Return the local path of a file; None if there is none.
 
         Raises:
             HubError: if there is no such repository, or it cannot be reached and is not in the cache.
@@ -64,11 +64,11 @@ class Files:
         return file if file.is_file() else None
 
     def json(self, name: str) -> Json:
-        """Read the object in a JSON file. Return an empty one if the file does not exist."""
+        """Read the object in a JSON file; empty if the file does not exist."""
         return self._content(name, dict)
 
     def _content(self, name: str, kind: type[T]) -> T:
-        """Read a JSON file that holds a value of this kind. Return an empty one if the file does not exist."""
+        """Read a value of this kind from a JSON file; empty if the file does not exist."""
         file = self.find(name)
         if file is None:
             return kind()
@@ -81,9 +81,9 @@ class Files:
         return content
 
     def modules(self) -> list[dict[str, str]]:
-        """Return the entries of modules.json: a class (`type`) and a folder (`path`) each. Empty without such a file.
+        """Return the entries of modules.json, a class (`type`) and a folder (`path`) each; empty without such a file.
 
-        Behind a router stand the modules of its routes, documents' first.
+        A router is followed by the modules of its routes, the documents' route first.
 
         Raises:
             ModelError: if it does not list modules inside its folder.
@@ -102,15 +102,15 @@ class Files:
         """Return the entries of a file. ModelError unless they are modules inside the folder."""
         checked = []
         for entry in entries:
-            known = entry if isinstance(entry, dict) else {}
-            kind, inside = known.get("type"), known.get("path")
+            module = entry if isinstance(entry, dict) else {}
+            kind, inside = module.get("type"), module.get("path")
             is_inside = isinstance(inside, str) and not PureWindowsPath(inside).anchor and ".." not in inside
             if not is_inside or not isinstance(kind, str):
                 raise ModelError(
                     f"{name} of {self.path} must list modules with a type, and a path inside the model's own folder, "
                     f"got {entry!r:.120}."
                 )
-            checked.append(known)
+            checked.append(module)
         return checked
 
     def _in(self, folders: Iterable[str]) -> Iterator[Path]:
@@ -119,16 +119,16 @@ class Files:
             yield from (file for file in Path(self.path, folder).glob("*") if file.is_file())
 
     def state(self, folders: Iterable[str]) -> list[tuple[Path, int, int]]:
-        """Return each file of some folders with its time of change and its size. Empty for a commit: it stays."""
+        """Return each file of some folders with its modification time and size; empty for a commit, which is fixed."""
         if not self.local:
             return []
         stats = ((file, file.stat()) for file in self._in(folders))
         return sorted((file, stat.st_mtime_ns, stat.st_size) for file, stat in stats)
 
     def hashed(self, folders: Iterable[str], *, code: bool) -> str:
-        """Return 40 hex digits over the weights and settings in some folders, by name; with code if it runs.
+        """Hash the weights and settings in some folders, and code if it runs, to 40 hex digits.
 
-        What else lies there, such as an export in `onnx/`, is another model. All weights are read.
+        Other folders, such as an export in `onnx/`, are other models. All weights are read.
         """
         endings = (*_HASHED, ".py") if code else _HASHED
         digest = hashlib.sha256()
@@ -141,13 +141,13 @@ class Files:
 
 
 def local_name(path: str | Path) -> str:
-    """Return `local/NAME` for a folder. It is never a path, and every system allows it in a folder name."""
+    """Return `local/NAME` for a folder. It is never a path, and every system allows it as a folder name."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name).strip("-.") or "model"
     return f"local/{stem}"
 
 
 def is_saved(name: str, revision: str | None) -> bool:
-    """Return whether a repository on the hub has a model that we saved. False if it cannot be read."""
+    """Return whether a repository on the hub has a model that we saved; False if it cannot be read."""
     try:
         return BACKBONE in [module["type"] for module in Files.open(name, revision).modules()]
     except LongEmbedError:

@@ -12,7 +12,7 @@ from transformers.integrations.sdpa_attention import repeat_kv
 
 from .devices import to_device
 
-#: How many scores the path without a kernel has in memory at a time: 256 MiB in float32.
+#: Maximum scores in memory without a kernel: 256 MiB in float32.
 _SCORES = 2**26
 #: Cosines and sines `[n, r/2]`.
 CosSin = tuple[Tensor, Tensor]
@@ -21,8 +21,8 @@ CosSin = tuple[Tensor, Tensor]
 def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:
     """Return the cosines and sines that rotate token i from position i to `to[i]`; `to` `[n]` is on the host.
 
-    The model computed its angle `i * inv_freq` in float32, with an error of 1e-3 rad at 32k tokens. The difference to
-    it is computed in float64, which removes the error.
+    The model computed its angle `i * inv_freq` in float32, with an error of 1e-3 rad at 32k tokens. Computing the
+    difference to it in float64 removes the error.
     """
     # Apple's devices have no float64
     now = torch.arange(len(to)).float()[:, None] * inv_freq
@@ -31,7 +31,7 @@ def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:
 
 
 def turns_of(n: int, g: int, w: int, inv_freq: Tensor, device: torch.device) -> tuple[CosSin, CosSin]:
-    """Return the angles to a token's position as the earlier one of a far pair, and as the later one."""
+    """Return the angles to a token's position as the earlier and as the later token of a far pair."""
     grouped = torch.arange(n) // g
     return angles(grouped, inv_freq, device), angles(grouped + w - w // g, inv_freq, device)
 
@@ -53,13 +53,13 @@ def self_extend(
     """Compute the attention of documents of one length, without padding: `[b, h, n, d]`.
 
     `q` `[b, h, n, d]` and `k` `[b, hk, n, d]` are rotated to positions 0..n-1; `v` is as `k`, and `hk` divides `h`.
-    `w` is the window of exact positions in tokens, and `turns` are as `turns_of` gives them.
+    `w` is the window of exact positions in tokens, and `turns` are the result of `turns_of`.
     """
     n = q.shape[2]
     out, lse = attend_band(q, k, v, scale=scale, left=w - 1, right=0 if causal else w - 1)
     if w >= n:
         return out
-    # kernels give half precision, which must not be rounded once more for each merge
+    # kernels return half precision, which must not be rounded again at each merge
     out = out.to(lse.dtype)
     earlier, later = turns
     # token i, moved to its later position, over the tokens up to i - w at their earlier one
@@ -111,10 +111,10 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """Compute softmax attention of `q` over `k`, and each row's log-sum-exp. Both have gradients.
 
-    torch's kernel on a CPU gives both. All other cases are computed a block of rows at a time.
+    On a CPU, torch's kernel returns both. All other cases are computed in blocks of rows.
 
     `q` is `[b, h, m, d]`, `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `causal`, row i sees the keys up
-    to i, and with a `mask` `[m, n]` those where it is True, which must be one at least.
+    to i, and with a `mask` `[m, n]` the keys where it is True, at least one.
 
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
@@ -149,7 +149,7 @@ def attend(
 def merge(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> tuple[Tensor, Tensor]:
     """Merge attention of the same rows over both sets of keys: outputs `[..., n, d]`, log-sum-exps `[..., n]`.
 
-    Source: the rule for merging is from Milakov & Gimelshein 2018 (arXiv:1805.02867).
+    Source: Milakov & Gimelshein 2018 (arXiv:1805.02867).
     """
     both = torch.logaddexp(lse, other_lse)
     kept = out * (lse - both).exp()[..., None]

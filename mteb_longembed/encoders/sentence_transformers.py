@@ -1,7 +1,7 @@
-"""Where our models say that they come from.
+"""The module that our model classes name as theirs.
 
-BERTopic, KeyBERT and others know a SentenceTransformer by "sentence_transformers" in the name of its class, and take
-another model where it is not there.
+BERTopic, KeyBERT and others recognise a SentenceTransformer by "sentence_transformers" in the name of its class, and
+otherwise fall back to another model.
 """
 
 from .model import LongMultiVectorEncoder as LongMultiVectorEncoder

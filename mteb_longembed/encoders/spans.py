@@ -1,4 +1,4 @@
-"""Late chunking for users' own indexes: one vector for each span of characters."""
+"""Late chunking for your own index: one vector for each span of characters."""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,19 +30,18 @@ def encode_spans(
     Source: late chunking, Günther et al. 2024, arXiv:2409.04701.
 
     Args:
-        model: what `extend` or `load` returned for a base with mean pooling, without `vectors`.
+        model: a model from `extend` or `load`, with a base with mean pooling and without `vectors`.
         texts: documents.
         spans: the spans of each text in characters, `(start, end)` with the end excluded. `spans_by_sentences` makes
             such a list.
-        prompt: text that is put before every document. It belongs to no span. Default: the model's prompt for
-            documents.
+        prompt: text before every document; it belongs to no span. Default: the model's prompt for documents.
 
     Returns:
         For each text a matrix `[spans, d]`. The vectors have passed through the base's remaining modules (Dense,
         Normalize), so they can be compared with the model's query embeddings.
 
     Raises:
-        InputError: if a span is empty, holds no token, or ends after the tokens that are read.
+        InputError: if a span is empty, has no token, or ends after the tokens that are read.
         IncompatibleError: if the base does not average tokens.
         ValueError: if there are more or fewer lists of spans than texts.
 
@@ -61,10 +60,10 @@ def encode_spans(
     if prompt is None:
         prompt = document_prompt(model)
     embeddings = []
-    for number, (text, text_spans) in enumerate(zip(texts, spans, strict=True)):
+    for index, (text, text_spans) in enumerate(zip(texts, spans, strict=True)):
         [tokens] = model.encode([text], prompt=prompt, output_value="token_embeddings")
         ids, offsets = tokens_read(model, prompt, text)
-        groups = [tokens_of(span, offsets[: len(tokens)], number, text) for span in text_spans]
+        groups = [tokens_of(span, offsets[: len(tokens)], index, text) for span in text_spans]
         means = tokens.new_zeros(0, tokens.shape[1])
         if groups:
             weights = None
@@ -80,10 +79,10 @@ def encode_spans(
 
 
 def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, list[Span]]:
-    """Return the ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
+    """Return the ids of the tokens that are read, and their character offsets: (0, 0) for prompt and special tokens."""
     options = {"return_offsets_mapping": True, "truncation": True, "max_length": model.backbone.kept_len}
     read = model.tokenizer(without_surrogates(prompt + text), return_special_tokens_mask=True, **options)
-    # a token that holds characters of both prompt and text belongs to the prompt, as in windows
+    # a token with characters of both prompt and text belongs to the prompt, as in windows
     shift = len(prompt)
     offsets = [
         (start - shift, end - shift) if not special and start >= shift else (0, 0)
@@ -110,7 +109,7 @@ def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
 
 
 def run_lengths(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> np.ndarray:
-    """Return how many tokens run together for each row of token ids: the whole text, or each of its windows."""
+    """Return the lengths in tokens of the sequences that run for rows of token ids: whole texts, or their windows."""
     strategy = model.backbone.strategy
     lengths: list[int] = []
     for row in rows:
@@ -122,19 +121,19 @@ def run_lengths(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) 
     return np.array(lengths)
 
 
-def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Tensor:
-    """Return the tokens that overlap a span of characters; `number` is the text's number in messages."""
+def tokens_of(span: Span, offsets: Sequence[Span], index: int, text: str) -> Tensor:
+    """Return the indices of the tokens that overlap a span of characters; `index` names the text in messages."""
     start, end = span
     if not 0 <= start < end <= len(text):
         raise InputError(
-            f"a span must be (start, end) with 0 <= start < end <= {len(text)} characters of text {number}, got "
+            f"a span must be (start, end) with 0 <= start < end <= {len(text)} characters of text {index}, got "
             f"{span}."
         )
     last = max((stop for _, stop in offsets), default=0)
     indices = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
     if not indices or text[max(start, last) : end].strip():
         raise InputError(
-            f"a span must hold tokens, and end within the {last} characters of text {number} that the model reads, "
+            f"a span must hold tokens, and end within the {last} characters of text {index} that the model reads, "
             f"got {span}; use a longer target length if the text is longer."
         )
     return torch.tensor(indices)

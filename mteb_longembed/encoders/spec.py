@@ -1,4 +1,4 @@
-"""What a name requests: a base, a strategy and their settings, as one value."""
+"""The request of a name as one value: a base, a strategy and their settings."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +17,7 @@ from mteb_longembed.zoo import full_base
 #: Short spellings of compute types -> torch's names.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _SHORT: dict[object, str] = {full: short for short, full in DTYPES.items()}
-#: A compute type by its short spelling; torch's is read too.
+#: A compute type by its short spelling; torch's is accepted too.
 DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: _SHORT.get(text, text))]
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
@@ -25,9 +25,9 @@ OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vecto
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
+    """A base, a strategy and their settings. Values may be texts or Python types; they are stored typed.
 
-    None stands for the default.
+    None means the default.
     """
 
     base: str  #: an alias, a hub id or a folder; empty for a loaded model
@@ -64,14 +64,14 @@ class ModelSpec:
 
     @classmethod
     def parse(cls, text: str, **general: Any) -> Self:
-        """Read the name of a model, as `of_name` does."""
+        """Parse the name of a model; see `of_name`."""
         return cls.of_name(ModelName.parse(text), **general)
 
     @classmethod
     def of_name(cls, name: ModelName, **general: Any) -> Self:
-        """Return what a name requests. Settings of a search are none of a model: `retrieval.settings` reads them.
+        """Return the specification of a name. Search settings are not part of a model: `retrieval.settings` reads them.
 
-        `general` are settings beside the name, which win over those in it if they are not None.
+        `general` are settings beside the name, which override the name's if they are not None.
         """
         general = {key: value for key, value in general.items() if value is not None}
         base = full_base(name.base)
@@ -98,9 +98,9 @@ class ModelSpec:
 
     @property
     def experiment(self) -> Settings:
-        """What the specification sets beside its base, as mteb's experiment."""
-        given = {key: vars(self)[key] for key in ("target_len", *OF_EVERY_NAME)}
-        set_here = {key: value for key, value in given.items() if value not in (None, False)}
+        """The settings beside the base, as mteb's experiment."""
+        general = {key: vars(self)[key] for key in ("target_len", *OF_EVERY_NAME)}
+        set_here = {key: value for key, value in general.items() if value not in (None, False)}
         return {"strategy": self.strategy, **self.params, **set_here}
 
     @cached_property

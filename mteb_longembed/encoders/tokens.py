@@ -1,8 +1,8 @@
 """From texts to token ids, without reading more of a text than is needed.
 
 The library `tokenizers` truncates after it has read the whole text, so 512 tokens of a book cost as much as all its
-tokens. Here a text is cut at a space first. Tokenizers that split texts at spaces give the same tokens before the cut,
-whatever stands behind it; others read the whole text.
+tokens. Here a text is cut at a space first. Tokenizers that split texts at spaces return the same tokens before the
+cut, whatever follows it; others read the whole text.
 """
 
 import heapq
@@ -21,21 +21,21 @@ from mteb_longembed.given import without_surrogates
 
 #: The token ids of one text, int32.
 Ids = np.ndarray
-#: Characters for each token, roughly.
+#: Characters per token, roughly.
 CHARS_PER_TOKEN = 4.5
-#: Characters to read for each needed token. English needs 4 to 5. If they are too few, more are read.
+#: Characters to read per needed token. English needs 4 to 5. If they are too few, more are read.
 _CHARS_TO_READ = 6
 #: Where a text may be cut: before a space, which no word and no punctuation with its line breaks crosses.
 _BLANK = re.compile(r"(?<=\S) ")
 #: Pre-tokenizers that split texts at spaces, of BERT, sentencepiece and GPT-2. The last one may follow a
 #: regular expression (Qwen, Llama), whose words and punctuation end before a space too.
 _SPLITTING = ("BertPreTokenizer", "Metaspace", "ByteLevel")
-#: Tokens of the documents that a model is fitted on. Fifty documents of 12,000 tokens give nearly what 200 give.
+#: Tokens of the documents that a model is fitted on. Fifty documents of 12,000 tokens do nearly as well as 200.
 MAX_TOKENS = 10_000_000
 
 
 class Cutter:
-    """A plain fast tokenizer that reads no more of a text than the needed tokens require.
+    """A plain fast tokenizer that reads only as much of a text as the needed tokens require.
 
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
     """
@@ -66,7 +66,7 @@ class Cutter:
         return [rows[i] for i in range(len(texts))]
 
     def _start(self, text: str, n_chars: int) -> str:
-        """Return the first characters of a text, about this many, up to a space; all of it if there is none."""
+        """Return about the first `n_chars` characters of a text, up to a space; all of it if there is none."""
         blank = None
         if self.splits and n_chars < len(text):
             blank = _BLANK.search(text, n_chars)
@@ -87,38 +87,38 @@ def splits_at_blanks(tokenizer_json: str) -> bool:
     return splitter["type"] in _SPLITTING and splitter.get("split", True)
 
 
-#: By tokenizer: its state when its cutter was made, and the cutter.
+#: For each tokenizer its state when its cutter was built, and the cutter.
 _CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[object, Cutter | None]] = WeakKeyDictionary()
 
 
 def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
-    """Return the tokenizer's `Cutter`. None if texts must go through the tokenizer itself.
+    """Return the tokenizer's `Cutter`; None if texts must go through the tokenizer itself.
 
-    It is made once, and again when the tokenizer was changed in place.
+    It is built once, and again if the tokenizer was changed in place.
     """
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or tokenizer.truncation_side != "right":
         return None
-    # a custom class, or this setting, reads texts in another way
+    # a custom class, or this setting, reads texts differently
     is_own = type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus
     if is_own or tokenizer.split_special_tokens:
         return None
     state = parts_of(tokenizer)
-    known = _CUTTERS.get(tokenizer)
-    if known is None or known[0] != state:
-        known = _CUTTERS[tokenizer] = state, _made(tokenizer.backend_tokenizer.to_str())
-    return known[1]
+    entry = _CUTTERS.get(tokenizer)
+    if entry is None or entry[0] != state:
+        entry = _CUTTERS[tokenizer] = state, _build_cutter(tokenizer.backend_tokenizer.to_str())
+    return entry[1]
 
 
 def parts_of(tokenizer: object) -> list[object] | None:
-    """Return a cheap fingerprint that changes with a tokenizer. None for one that is not of `tokenizers`."""
+    """Return a cheap fingerprint that changes with a tokenizer; None for one that is not of `tokenizers`."""
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         return None
     backend = tokenizer.backend_tokenizer
     return [len(tokenizer), *map(repr, (backend.normalizer, backend.pre_tokenizer, backend.post_processor))]
 
 
-def _made(tokenizer_json: str) -> Cutter | None:
-    """Build a cutter. None if the ids before and after a text depend on it, or are of several types."""
+def _build_cutter(tokenizer_json: str) -> Cutter | None:
+    """Build a cutter; None if the ids before and after a text depend on it, or are of several types."""
     # a copy, because every call of the original, from any thread, changes its truncation and padding
     backend = Tokenizer.from_str(tokenizer_json)
     backend.no_truncation()
@@ -144,8 +144,8 @@ def document_prompt(model: BaseModel) -> str:
 
 
 def estimated_tokens(text: str, kept_len: int | None = None) -> int:
-    """Estimate the tokens of a text without reading it; if there is a limit, how many are read of it."""
-    special = 2  # one before the text and one behind it
+    """Estimate the tokens of a text, at most `kept_len`, without reading it."""
+    special = 2  # one before the text and one after it
     n_tokens = int(len(text) / CHARS_PER_TOKEN) + special
     if kept_len is None:
         return n_tokens
@@ -157,21 +157,21 @@ def sample_texts(
 ) -> tuple[list[str], int]:
     """Sample documents; return them in the order of their corpus, and the size of the corpus.
 
-    The sample has about `max_tokens` tokens, by `estimated_tokens`, in a random order of the documents. It is a
-    reservoir: each document gets a random number, and the lowest numbers are kept. A model reads at most `kept_len`
-    tokens of a document; None if it reads all.
+    The sample has about `max_tokens` tokens, by `estimated_tokens`. It is a reservoir: each document gets a random key,
+    and the documents with the lowest keys are kept. A model reads at most `kept_len` tokens of a document; None if it
+    reads all.
 
     >>> sample_texts(["a", "b"], None), sample_texts(iter("abcd"), None, max_tokens=4)[1]
     ((['a', 'b'], 2), 4)
     """
-    numbers = np.random.default_rng(seed)
-    # the document with the highest number comes first
+    random = np.random.default_rng(seed)
+    # the document with the highest key comes first
     kept: list[tuple[float, int, int, str]] = []
     n_tokens = 0
     n_documents = 0
     for text in documents:
         tokens = estimated_tokens(text, kept_len)
-        heapq.heappush(kept, (-numbers.random(), n_documents, tokens, text))
+        heapq.heappush(kept, (-random.random(), n_documents, tokens, text))
         n_documents += 1
         n_tokens += tokens
         while n_tokens - kept[0][2] >= max_tokens:

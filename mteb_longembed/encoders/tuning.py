@@ -29,7 +29,7 @@ from .model import LongSentenceTransformer
 
 
 class KeptRows(nn.Module):
-    """The weight of a table of which some rows stay: `kept` `[rows]` is True for those.
+    """The weight of a table with frozen rows: `kept` `[rows]` is True for these.
 
     A mask of gradients is not enough: weight decay and the optimiser's state change masked rows too.
     """
@@ -44,7 +44,7 @@ class KeptRows(nn.Module):
 
 
 class MovingCollator(SentenceTransformerDataCollator):
-    """Draws an offset from 0 to `highest_offset` for each document; an anchor, which is a query, has none.
+    """Samples an offset from 0 to `highest_offset` for each document; an anchor, which is a query, has none.
 
     Source: Zhu et al. 2023 (PoSE), arXiv:2309.10400. So short documents train the rows of long documents.
     """
@@ -60,9 +60,9 @@ class MovingCollator(SentenceTransformerDataCollator):
 
 
 def rows_of_base(strategy: Strategy) -> Tensor:
-    """Return `[Lt]` bool: the long rows taken from the base, the first one that equals each of the base's rows.
+    """Return `[Lt]` bool: the long rows taken from the base, for each of the base's rows the first that equals it.
 
-    These are the rows `i*s` under `pi`, and the first `Lo` under `rp`. The extension added all others.
+    These are the rows `i*s` for `pi`, and the first `Lo` for `rp`. The extension added all others.
     """
     rows = torch.arange(strategy.target_len, dtype=torch.float64)
     positions = strategy.position_ids(rows, torch.tensor(strategy.target_len)).numpy()
@@ -80,15 +80,15 @@ def tune(
 ) -> LongSentenceTransformer:
     """Train the position rows that `pi` or `rp` added to a model; the model is changed and returned.
 
-    Documents start at a random position, so that short documents train all rows. The base's rows do not change by a
-    bit, so all embeddings up to the trained length stay the same.
+    Documents start at a random position, so that short documents train all rows. The base's rows stay exactly the same,
+    and so do all embeddings up to the trained length.
 
     Args:
-        model: as `extend(base, "pi", 4096)` returns it.
-        data: rows with `anchor`, `positive` and perhaps `negative_1`, `negative_2`, ...; no text longer than the
-            trained length is read whole.
-        arguments: of sentence-transformers' trainer. Default: the paper's learning rate and batch size.
-        callbacks: of the trainer.
+        model: a model such as `extend(base, "pi", 4096)`.
+        data: rows with `anchor`, `positive` and perhaps `negative_1`, `negative_2`, ...; texts are truncated to the
+            trained length.
+        arguments: training arguments of sentence-transformers. Default: the paper's learning rate and batch size.
+        callbacks: callbacks of the trainer.
 
     Raises:
         InputError: if the model is not extended or has several vectors, or the data lack a column.

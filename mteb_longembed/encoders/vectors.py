@@ -1,4 +1,4 @@
-"""From token embeddings to the vectors of a document: of its windows, of spans of its tokens, or one.
+"""From token embeddings to the vectors of a document: one per window, one per span of tokens, or a single one.
 
 Source: on extended positions, spans of tokens are late chunking (Günther et al. 2024, arXiv:2409.04701): the
     transformer reads the whole document, and spans of its token embeddings are averaged afterwards.
@@ -25,25 +25,25 @@ from mteb_longembed.values import Vectors, read
 
 from .devices import to_device
 
-#: What a module gets and returns, as in sentence-transformers: tensors and settings by their names.
+#: Input and output of a module, as in sentence-transformers: tensors and settings by name.
 Features = dict[str, Any]
 #: Features with one value for each token. Windows cut them, and padding fills them with zeros.
 TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
-#: What `LongTransformer` gets: `[b, 3]` int64, of each text its tokens, the special and prompt tokens before its
-#: content, and the special tokens behind it (both -1 if that is not known). It stays on the host.
+#: Feature that `LongTransformer` reads: `[b, 3]` int64, for each text its tokens, the special and prompt tokens before
+#: its content, and the special tokens after it (both -1 if not known). It stays on the host.
 BOUNDS = "token_bounds"
-#: Under which name it adds a `TokenBatch` to the features.
+#: Feature with the `TokenBatch`, which `LongTransformer` adds.
 BATCH = "token_batch"
-#: Under which name it hands over the batches of windows that are to run, of a model with logits; and the name of the
-#: vectors of each text's windows `[windows, words]`, once they are pooled.
+#: Features of a model with logits: the batches of windows, which the pooling runs, and the pooled vectors of each
+#: text's windows `[windows, terms]`.
 RUNS = "window_runs"
 WINDOWS = "window_embeddings"
 
 
 def check_averages(what: str, model: str, mode: str | None) -> None:
-    """Raise IncompatibleError if a model of this pooling mode, where it is known, does not average its tokens.
+    """Raise IncompatibleError if a model of this pooling mode does not average its tokens; None is not known.
 
-    `what` would average them, such as `weights` or `vectors=64`.
+    `what` is the setting that would average them, such as `weights` or `vectors=64`.
     """
     if mode not in (None, "mean"):
         raise IncompatibleError(
@@ -70,7 +70,7 @@ class Windows:
         return (self.tokens >= 0).sum(1)
 
     def cells(self, width: int) -> Tensor:
-        """Return the index of each token in the flattened texts `[b * width]`: `[w * size]`; arbitrary for padding."""
+        """Return the index `[w * size]` of each token in the flattened texts `[b * width]`; arbitrary for padding."""
         return (self.texts[:, None] * width + self.tokens).flatten()
 
 
@@ -81,8 +81,8 @@ class TokenBatch:
     Args:
         bounds: `[b, 3]` as in `BOUNDS`.
         windows: None if no text was cut.
-        weights: how much each token counts, as long as the token features, on the device. None: all the same.
-        vectors: `[b]` vectors of each text, once they are pooled.
+        weights: the weight of each token, in the shape of the token features, on the device. None: all equal.
+        vectors: `[b]` number of vectors of each text, once they are pooled.
     """
 
     bounds: Tensor
@@ -102,43 +102,43 @@ class TokenBatch:
 
 
 def content(bounds: Tensor) -> tuple[int, int]:
-    """Return where a text's own tokens start and end, by its row `[3]` of `BOUNDS`.
+    """Return start and end of a text's own tokens, by its row `[3]` of `BOUNDS`.
 
     Raises:
-        ModelError: if it is not known.
+        ModelError: if they are not known.
     """
-    n, before, behind = bounds.tolist()
+    n, before, after = bounds.tolist()
     if before < 0:
         raise ModelError(
             "the tokenizer splits a text differently with and without its special tokens, so windows and spans of "
             "the text cannot have special tokens; use a strategy other than pcw, and one vector."
         )
-    return before, max(n - behind, before)
+    return before, max(n - after, before)
 
 
 def spans(bounds: Tensor, size: int) -> list[Tensor]:
-    """Return the indices of spans of this many tokens, by a text's row `[3]` of `BOUNDS`; all tokens if no content."""
-    own = torch.arange(*content(bounds))
-    if not len(own):
+    """Return the indices of spans of `size` content tokens, by a text's row `[3]` of `BOUNDS`; else all tokens."""
+    indices = torch.arange(*content(bounds))
+    if not len(indices):
         return [torch.arange(int(bounds[0]))]
-    return list(own.split(size))
+    return list(indices.split(size))
 
 
 def windows_of(bounds: Tensor, strategy: Strategy) -> Windows:
-    """Return the windows of texts with `bounds` `[b, 3]` as in `BOUNDS`; one that is not cut is its own window.
+    """Return the windows of texts with `bounds` `[b, 3]` as in `BOUNDS`; a text that is not cut is one window.
 
-    What stands before and behind the content of a text, each of its windows repeats.
+    Each window repeats the tokens before and after the content of its text.
     """
     tokens: list[Tensor] = []
     texts: list[int] = []
-    for number, row in enumerate(bounds):
+    for index, row in enumerate(bounds):
         n = int(row[0])
-        parts = torch.arange(n)[None]
+        windows = torch.arange(n)[None]
         if strategy.changes(n):
             start, end = content(row)
-            parts = strategy.windows(n, start, n - end)
-        tokens.extend(parts)
-        texts.extend([number] * len(parts))
+            windows = strategy.windows(n, start, n - end)
+        tokens.extend(windows)
+        texts.extend([index] * len(windows))
     return Windows(pad_sequence(tokens, True, -1), torch.tensor(texts))
 
 
@@ -157,25 +157,25 @@ def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None =
 
 
 def mean_of_groups(groups: list[Tensor], tokens: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Average each group of a text's tokens, given by their indices: `[groups, d]`.
+    """Average groups of a text's tokens, given by their indices: `[groups, d]`.
 
     `tokens` `[n, d]` are the text's tokens, already multiplied by their `weights` `[n]`, if any.
     """
-    numbers = torch.arange(len(groups)).repeat_interleave(torch.tensor(list(map(len, groups))))
+    group_of = torch.arange(len(groups)).repeat_interleave(torch.tensor(list(map(len, groups))))
     indices = to_device(torch.cat(groups), tokens.device)
     if weights is not None:
         weights = weights[indices]
-    return mean_by(numbers, tokens[indices], len(groups), weights)
+    return mean_by(group_of, tokens[indices], len(groups), weights)
 
 
 class LongPooling(Pooling):
     """Pools each text, or each of its windows, with the base's own mode: one vector for a document, or several.
 
-    One vector of a document that was cut is the mean of its windows' vectors; with weights of tokens, it is the
-    weighted mean of all of its tokens. A query has one vector by default, and so has a text without content.
+    The one vector of a document that was cut is the mean of its windows' vectors; with token weights, it is the
+    weighted mean of all its tokens. A query has one vector by default, and so has a text without content.
 
     Args:
-        vectors: content tokens for each vector, or `window`. None: one vector.
+        vectors: content tokens per vector, or `window`. None: one vector.
         late: whether a query has a vector for each content token, as in late interaction. Token embeddings are then
             scaled to length 1 before they are averaged: the product of a query token and a mean is a mean of cosines.
     """
@@ -186,11 +186,11 @@ class LongPooling(Pooling):
         super().__init__(*args, **kwargs)
         self.vectors: Vectors | None = read("vectors", Vectors | None, vectors)
         self.late = late
-        #: What of the arguments of `encode` the forward pass takes: queries have one vector.
+        #: The arguments of `encode` that the forward pass takes: queries have one vector.
         self.forward_kwargs = set() if vectors is None else {"task"}
 
     def forward(self, features: Features, task: str | None = None, **kwargs: object) -> Features:
-        """Add `sentence_embedding` `[vectors, d]`, and to the `TokenBatch` the vectors of each text.
+        """Add `sentence_embedding` `[vectors, d]`, and to the `TokenBatch` the number of vectors of each text.
 
         Features of windows become features of their texts.
         """
@@ -226,9 +226,9 @@ class LongPooling(Pooling):
 
 
 def _of_texts(features: Features, batch: TokenBatch, windows: Windows) -> tuple[Features, TokenBatch]:
-    """Return window features as text features: token embeddings `[b, n, d]`, and the weights of tokens.
+    """Turn window features into text features: token embeddings `[b, n, d]`, and token weights.
 
-    A token that is in several windows gets the mean of its values in them.
+    A token in several windows gets the mean of its values.
     """
     shape = len(batch.bounds), batch.width
     real = windows.tokens.flatten() >= 0
@@ -251,7 +251,7 @@ class GroupByDocument(Module):
 
     Args:
         normalize: whether vectors are scaled to length 1, so that their dot product is the cosine.
-        dims: number of leading dimensions that are kept. None: all.
+        dims: number of leading dimensions to keep. None: all.
     """
 
     config_keys = ["normalize", "dims"]
@@ -269,8 +269,8 @@ class GroupByDocument(Module):
             rows = torch.nn.functional.normalize(rows, dim=1)
         vectors = pad_sequence(list(rows.split(counts.tolist())), batch_first=True)
         mask = to_device((torch.arange(vectors.shape[1]) < counts[:, None]).long(), vectors.device)
-        gone = (BATCH, "sentence_embedding", *TOKEN_FEATURES)
-        kept = {key: value for key, value in features.items() if key not in gone}
+        dropped = (BATCH, "sentence_embedding", *TOKEN_FEATURES)
+        kept = {key: value for key, value in features.items() if key not in dropped}
         return {**kept, "token_embeddings": vectors, "attention_mask": mask}
 
     def save(

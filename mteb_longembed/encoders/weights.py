@@ -1,4 +1,4 @@
-"""Corpus weights: how much each token counts in a text's vector, by how rare it is in the corpus that is searched."""
+"""Corpus weights: weight tokens in a text's vector by their frequency in the searched corpus."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +18,10 @@ T = TypeVar("T")
 Rule = Literal["sif", "idf"]
 #: SIF's constant: a token whose share of the corpus is `SIF_A` has the weight 0.5.
 SIF_A = 1e-4
-#: The least weight of `idf`, so that a token of every document still counts a little.
+#: The minimum weight of `idf`, so that a token of every document still counts a little.
 LEAST_IDF = 0.05
-#: Special tokens have this weight, which is as good as 0, but not 0 in half precision: a text that has nothing else is
-#: pooled as without weights.
+#: The weight of special tokens: nearly 0, but not 0 in half precision, so that a text of special tokens only is pooled
+#: as without weights.
 NO_WEIGHT = 1e-7
 #: Texts that are tokenised together.
 _AT_ONCE = 64
@@ -33,8 +33,8 @@ class TokenCounts:
 
     Args:
         tokens: occurrences of each token, `[vocabulary]`.
-        documents: documents that have the token at least once, `[vocabulary]`.
-        n_documents: documents that were counted.
+        documents: document frequency of each token, `[vocabulary]`.
+        n_documents: number of documents.
     """
 
     tokens: np.ndarray
@@ -45,11 +45,11 @@ class TokenCounts:
 def sif(counts: TokenCounts) -> np.ndarray:
     """Compute the smooth inverse frequency: `a / (a + share)`, with the token's `share` of all corpus tokens.
 
-    A token that the corpus lacks counts like one that occurs once.
+    A token that the corpus lacks counts as occurring once.
 
     Source: Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings", ICLR.
-    Differs: the vectors come from a transformer, the counts from the corpus that is searched, and no
-        principal component is removed.
+    Differs: the vectors come from a transformer, the counts from the searched corpus, and no principal component
+        is removed.
 
     >>> sif(TokenCounts(np.array([0, 9_999, 1, 0]), np.array([0, 1, 1, 0]), n_documents=1)).round(4).tolist()
     [0.5, 0.0001, 0.5, 0.5]
@@ -59,9 +59,9 @@ def sif(counts: TokenCounts) -> np.ndarray:
 
 
 def idf(counts: TokenCounts) -> np.ndarray:
-    """Compute the IDF: `ln((N + 1) / (n + 0.5))` of `N` documents, `n` with the token; at least 0.05.
+    """Compute the IDF: `ln((N + 1) / (n + 0.5))` with `N` documents, `n` of them with the token; at least 0.05.
 
-    A token that the corpus lacks counts like one that is in one document.
+    A token that the corpus lacks counts as being in one document.
 
     >>> idf(TokenCounts(np.array([0, 2, 1, 0]), np.array([0, 2, 1, 0]), n_documents=2)).round(3).tolist()
     [0.693, 0.182, 0.693, 0.693]
@@ -70,15 +70,15 @@ def idf(counts: TokenCounts) -> np.ndarray:
     return np.maximum(weights, LEAST_IDF)
 
 
-#: Rule -> the weights `[vocabulary]` of a corpus with these counts.
+#: Rule -> the function from counts to weights `[vocabulary]`.
 RULES: Mapping[str, Callable[[TokenCounts], np.ndarray]] = {"sif": sif, "idf": idf}
 
 
 def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) -> TokenCounts:
     """Count the tokens of documents, as far as the model reads them, without special tokens.
 
-    The tokens of the model's own prompts count as in every document: they stand before each text and say nothing
-    about it.
+    The tokens of the model's prompts count as present in every document: they precede each text and say nothing about
+    it.
     """
     tokenizer: PreTrainedTokenizerBase = model.tokenizer
     vocabulary = max(rows_of_vocabulary(model[0]), len(tokenizer))
@@ -97,14 +97,14 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
 
 
 def rows_of_vocabulary(transformer: nn.Module) -> int:
-    """Return the rows of a transformer's table of tokens; 0 if it has none."""
+    """Return the number of rows of a transformer's token embeddings; 0 if it has none."""
     assert isinstance(transformer, Transformer)
     table = transformer.model.get_input_embeddings()
     return table.num_embeddings if isinstance(table, nn.Embedding) else 0
 
 
 def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:
-    """Return the ids of each text's own tokens, as far as the model reads it behind its prompt."""
+    """Return the ids of each text's own tokens, as far as the model reads it after its prompt."""
     tokenizer: PreTrainedTokenizerBase = model.tokenizer
     if model.max_seq_length is None:
         return _plain_ids(tokenizer, texts, None)
@@ -123,7 +123,7 @@ def _plain_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], room: i
 
 
 def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids of special tokens, without the unknown token, which is content if it has no second role."""
+    """Return the ids of special tokens, without an unknown token that has no second role: it is content."""
     roles = dict(tokenizer.special_tokens_map)
     unknown = roles.pop("unk_token", None)
     if unknown in roles.values():
@@ -132,20 +132,20 @@ def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 class _ShortList(list[T]):
-    """A list whose representation is its size, because a model prints the settings of its modules."""
+    """A list whose repr is its size, because the repr of a model has the settings of its modules."""
 
     def __repr__(self) -> str:
         return f"<{len(self):,} items>"
 
 
 class _ShortDict(dict[T, float]):
-    """A dict whose representation is its size."""
+    """A dict whose repr is its size."""
 
     __repr__ = _ShortList.__repr__
 
 
 class TokenWeights(WordWeights):
-    """sentence-transformers' `WordWeights`, which also passes on the weight of each token, for several vectors."""
+    """sentence-transformers' `WordWeights`, which also passes on token weights, for several vectors."""
 
     def __init__(
         self, vocab: list[str], word_weights: dict[str, float], unknown_word_weight: float = 1.0
@@ -154,7 +154,7 @@ class TokenWeights(WordWeights):
 
     @classmethod
     def of_corpus(cls, counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> Self:
-        """Build a module with the weights of a corpus. An id without a token gets a name of its own."""
+        """Build a module with the weights of a corpus. An id without a token gets a unique name."""
         weights = RULES[rule](counts).astype(np.float32)
         weights[special_ids(tokenizer)] = NO_WEIGHT
         names = [f"[id {token}]" for token in range(len(weights))]
@@ -164,13 +164,13 @@ class TokenWeights(WordWeights):
         return cls(names, dict(zip(names, weights.tolist(), strict=True))).requires_grad_(False)
 
     def stock(self) -> WordWeights:
-        """Return the same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""
+        """Return the same weights in sentence-transformers' own class, whose sums include the weights of a prompt."""
         return WordWeights(self.vocab, self.word_weights, self.unknown_word_weight).requires_grad_(False)
 
     def forward(self, features: Features, **kwargs: object) -> Features:
         """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens, which the `TokenBatch` gets too.
 
-        A prompt has no weight, however it was given: the pooling leaves its tokens out, and so must their sum.
+        A prompt has no weight: the pooling leaves its tokens out, and so must the sum of weights.
         """
         weights = self.emb_layer(features["input_ids"]).squeeze(-1) * features["attention_mask"]
         prompt_length = int(features.get("prompt_length") or 0)

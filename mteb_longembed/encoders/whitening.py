@@ -14,15 +14,15 @@ from mteb_longembed.errors import NumberError
 
 logger = logging.getLogger(__name__)
 
-#: The most vectors that are used, sampled with `SEED`.
+#: Maximum number of vectors used, sampled with `SEED`.
 MAX_VECTORS = 50_000
 SEED = 0
-#: The least shrinkage of the covariance towards a sphere. Chapters, proposals and paraphrases lose with more.
+#: The minimum shrinkage of the covariance towards a sphere. Chapters, proposals and paraphrases lose with more.
 LEAST_SHRINKAGE = 0.01
 
 
 def sampled_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
-    """Return the sorted indices of the vectors to use of `n`: all, or `most` sampled with `SEED`."""
+    """Return the sorted indices of the vectors to use out of `n`: all, or `most` sampled with `SEED`."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(SEED).choice(n, most, replace=False))
@@ -32,15 +32,15 @@ def sampled_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
 class Whitening:
     """The map `(x - mean) matrix`, with results of length 1. Its dimensions are sorted by decreasing variance.
 
-    So the first dimensions alone are a smaller vector (`truncate_dim`) that keeps most.
+    So the first dimensions alone are a smaller vector (`truncate_dim`) that keeps most of the variance.
 
     Source: Su et al. 2021, arXiv:2103.15316, and Huang et al. 2021, arXiv:2104.01767, for vectors of sentences.
     Differs: the covariance is estimated on the windows of the searched documents, shrunk by the rule of Ledoit and
         Wolf 2004, doi:10.1016/S0047-259X(03)00096-4, and its power is -1/4 (`power=0.5`) and not -1/2.
 
     Args:
-        mean: `[d]`, of the vectors that the map was fitted on.
-        matrix: `[d, d]`.
+        mean: `[d]`, the mean of the vectors that the map was fitted on.
+        matrix: `[d, d]`, the linear map.
     """
 
     mean: np.ndarray
@@ -50,7 +50,7 @@ class Whitening:
     def fit(cls, vectors: np.ndarray, power: float) -> Self:
         """Fit the whitening to vectors `[n, d]` of the corpus.
 
-        With fewer than two vectors, or only equal ones, it is the identity.
+        With fewer than two different vectors it is the identity.
 
         Raises:
             NumberError: if a number is not finite.
@@ -77,7 +77,7 @@ class Whitening:
         return cls(mean.astype(np.float32), matrix.astype(np.float32))
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Map vectors `[n, d]` of documents or queries, which the cosine compares."""
+        """Map vectors `[n, d]` of documents or queries, to be compared by cosine."""
         return (rows - self.mean) @ self.matrix
 
     def modules(self) -> list[nn.Module]:

@@ -1,4 +1,4 @@
-"""What follows the windows of a late-interaction or sparse model: they become whole texts again."""
+"""Join the windows of late-interaction and sparse models into whole texts again."""
 
 import numpy as np
 import torch
@@ -13,14 +13,14 @@ from .vectors import BATCH, RUNS, TOKEN_FEATURES, WINDOWS, Features, TokenBatch
 class JoinWindows(Module):
     """Puts the token embeddings of windows `[w, size, d]` back into texts `[b, n, d]`, for late interaction.
 
-    A token that is in several windows, such as the special ones, has the embedding of the first of them.
+    A token in several windows, such as the special ones, has the embedding of the first window.
 
     Source: parallel context windows (Zhu et al. 2024, arXiv:2404.12096), MaxSim over all of them (Khattab and Zaharia
         2020, arXiv:2004.12832).
     """
 
     def forward(self, features: Features, **kwargs: object) -> Features:
-        """Replace the features of windows by the features of texts. Texts that were not cut stay as they are."""
+        """Replace the features of windows by the features of texts. Texts that were not cut do not change."""
         batch: TokenBatch = features[BATCH]
         windows = batch.windows
         if windows is None:
@@ -48,7 +48,7 @@ class JoinWindows(Module):
 class LongSpladePooling(SpladePooling):
     """Pools the logits of each batch of windows before the next one runs. A text has the maximum of its windows.
 
-    The logits of 32,768 tokens and 30,522 words would take 4 GB.
+    The logits of 32,768 tokens over 30,522 terms would take 4 GB.
 
     Source: SPLADE's maximum over tokens (Formal et al. 2021, arXiv:2109.10086). Over all windows, it is the maximum
         over all tokens of the text.
@@ -56,7 +56,7 @@ class LongSpladePooling(SpladePooling):
     """
 
     def forward(self, features: Features, **kwargs: object) -> Features:
-        """Add `sentence_embedding` `[b, words]`, and for texts that were cut the vectors of windows `[w, words]`."""
+        """Add `sentence_embedding` `[b, terms]`, and for texts that were cut the vectors of windows `[w, terms]`."""
         features = dict(features)
         runs = features.pop(RUNS, None)
         if runs is None:

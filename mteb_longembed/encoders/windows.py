@@ -30,20 +30,20 @@ def encode_windows(
 ) -> list[Window]:
     """Encode documents, and return one row for each vector: of a window (`MODEL+windows`) or a span (`vectors=N`).
 
-    All rows are in memory, so encode a large corpus in parts. A model with one vector per document gives one row, with
-    the text that the model reads. Queries are encoded as always, by `encode_query`.
+    All rows are in memory, so encode a large corpus in batches. A model with one vector per document returns one row,
+    with the text that the model reads. Queries are encoded as usual, by `encode_query`.
 
     Args:
-        model: what `extend`, `load` or `adapt` returned for a dense base.
-        documents: texts by their ids.
+        model: a model from `extend`, `load` or `adapt` with a dense base.
+        documents: texts by id.
 
     Returns:
-        The rows in the order of the documents, and of their windows. Windows that overlap have text in common, and what
-        is longer than the target length has no row.
+        The rows in the order of the documents and of their windows. Overlapping windows have text in common, and text
+        beyond the target length has no row.
 
     Raises:
-        InputError: if it is no model of this package.
-        IncompatibleError: if the base is not dense, or its tokenizer does not say where tokens stand in a text.
+        InputError: if it is not a model of this package.
+        IncompatibleError: if the base is not dense, or its tokenizer does not return the offsets of tokens.
 
     Example:
         >>> from mteb_longembed import load
@@ -76,7 +76,7 @@ def encode_windows(
 def passages_of(model: LongModelMixin, text: str) -> list[Span]:
     """Return start and end of the text of each vector of a document, in the order of its vectors.
 
-    With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
+    One vector has the whole text that was read. A document shorter than a window or span has one passage.
     """
     prompt = document_prompt(model)
     if not getattr(model.tokenizer, "is_fast", False):

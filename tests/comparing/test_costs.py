@@ -72,8 +72,8 @@ def test_the_covering_length_reads_nearly_all_text() -> None:
     assert np.minimum(lengths, length).sum() >= 0.95 * lengths.sum() > np.minimum(lengths, length // 2).sum()
     found = document_lengths(corpora(), None)
     by_tokens = document_lengths(corpora(), tiny.tokenizer())
-    assert by_tokens.drawn.sum() < found.drawn.sum()  # a word is more than a token, by its words
-    assert found.scale == 1 and len(found.drawn) == 28  # one of the 29 has no text
+    assert by_tokens.sampled.sum() < found.sampled.sum()  # a word is more than a token, by its words
+    assert found.scale == 1 and len(found.sampled) == 28  # one of the 29 has no text
 
 
 def test_unknown_tokens_count_as_not_read(base, tmp_path) -> None:

@@ -136,10 +136,10 @@ def test_a_run_may_be_a_stream_of_arrow(form) -> None:
     [
         ("q0 0 d1 1\n", r"row 1: expected 6 values .*, got 4\."),
         ("q0 Q0 d1 1 much x\n", r"row 1: a score must be a finite number, got .* score much\."),
-        ("q0 Q0 d1 1 2 x\nq0 Q0 d1 2 1 x\n", "row 2: a document must be there once for a query"),
+        ("q0 Q0 d1 1 2 x\nq0 Q0 d1 2 1 x\n", "row 2: a document must appear once for a query"),
         ("q0 Q0 d1 1 nan x\n", r"a score must be a finite number, got .* score nan\."),
         ("", r"expected rows, got none\."),
-        ({1: {"d1": 1.0}, "1": {"d1": 2.0}}, "a document must be there once .*, got query 1, document d1"),
+        ({1: {"d1": 1.0}, "1": {"d1": 2.0}}, "a document must appear once .*, got query 1, document d1"),
         ([{**ROW, "query": None}], "row 1: the ids .* must not be empty, got query (nan|None)"),
         ([{"query": "q0", "score": 1.0}], "needs a column document, got query, score"),
         ({"q0": ["d1", "d2"]}, "each query needs a dict of documents with their scores, got a list"),
@@ -171,9 +171,9 @@ def test_what_a_run_lacks_is_told_once_for_all_splits(tmp_path: Path) -> None:
     ranked.fit(splits[0].documents)
     assert ranked.scores(["aa", "cc"]).tolist() == [[1.0, -np.inf, -np.inf], [-np.inf] * 3]
     assert ranked.missing(splits) == [
-        "run/mine has 1 queries that the data do not have: they are not counted, such as Q0.",
-        "run/mine has 1 documents that the corpus does not have: they are not counted, such as gone.",
-        "run/mine has 1 queries without a ranking: they score 0, such as q2.",
+        "run/mine has 1 queries that are not in the data and are ignored, such as Q0.",
+        "run/mine has 1 documents that are not in the corpus and are ignored, such as gone.",
+        "run/mine has 1 queries without a ranking, which score 0, such as q2.",
     ]
     splits[1].queries["q1"] = "aa"
     with pytest.raises(InputError, match=r"^queries with one text must have one ranking, got two"):

@@ -194,7 +194,7 @@ def test_the_price_of_a_base_is_in_kib_and_an_api_has_no_known_operations() -> N
 
 def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
     name = f"{LEXICAL.name},expand=org/mine"
-    near = Candidate(name, "", "bm25", words=BM25Settings.parse(name))
+    near = Candidate(name, "", "bm25", bm25=BM25Settings.parse(name))
     found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_clusters=500)
     assert found.recommended == LEXICAL.id
     assert advice(summary({near: 400}, 500)).price.startswith("It encodes each term once, about ")

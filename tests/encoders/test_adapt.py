@@ -184,7 +184,7 @@ def test_a_saved_model_without_a_strategy_opens_in_stock_sentence_transformers(b
         assert gap(getattr(model, method)([*TEXTS, ""]), want) < ROUNDING
         assert gap(getattr(ours, method)([*TEXTS, ""]), want) < ROUNDING
     card = (tmp_path / "saved" / "README.md").read_text()
-    assert f"tokens count by their rarity (sif), by {len(CORPUS)} documents" in card
+    assert f"tokens are weighted by their corpus frequency (sif), by {len(CORPUS)} documents" in card
 
 
 @pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5"])
@@ -195,7 +195,7 @@ def test_a_saved_model_with_a_strategy_gives_the_same_vectors(folder: Path, tail
     for want, got in zip(model.encode_document(TEXTS), loaded.encode_document(TEXTS), strict=True):
         assert gap(got, want) < ROUNDING
     card = (tmp_path / "saved" / "README.md").read_text()
-    assert "Tokens count by their rarity in one corpus." in card
+    assert "Tokens are weighted by their frequency in one corpus." in card
     assert len(card) < 10_000
 
 

@@ -14,7 +14,7 @@ from .se import SelfExtend
 from .strategy import Strategy as Strategy
 from .yarn import YaRN
 
-#: Version of our algorithms. It is part of every revision, so that results of old and new algorithms never mix.
+#: Version of our algorithms. It is part of every revision, so results of old and new algorithms never mix.
 ALGORITHM = "le3"
 
 #: Registry key -> strategy, in the order of their evidence on real text: by default `compare` tries windows,
@@ -32,7 +32,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 
 def algorithm_of(kind: type[Strategy]) -> str:
-    """Return the version of a strategy's algorithm. A custom one has a hash of its code behind `ALGORITHM`."""
+    """Return the version of a strategy's algorithm. A custom strategy has a hash of its code after `ALGORITHM`."""
     if kind.__module__.startswith(__name__):
         return ALGORITHM
     try:

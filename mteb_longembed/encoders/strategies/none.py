@@ -1,4 +1,4 @@
-"""The base model unchanged: every strategy is compared with it."""
+"""The unchanged base model, the reference for every strategy."""
 
 from dataclasses import dataclass
 from typing import ClassVar

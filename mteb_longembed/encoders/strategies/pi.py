@@ -1,4 +1,4 @@
-"""Position interpolation: the positions of long inputs are squeezed linearly into the trained range."""
+"""Position interpolation: scale the positions of long inputs linearly into the trained range."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -16,7 +16,7 @@ class PositionInterpolation(Strategy):
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and appendix B; Chen et al. 2023, arXiv:2306.15595.
     Differs: documents of at most `Lo` tokens keep the base's positions, as in the authors' e5-base-4k;
-        `short="scale"` squeezes them too. The authors' code has no rotary PI.
+        `short="scale"` scales them too. The authors' code has no rotary PI.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Recurrent positions: after each trained length, the positions start again at 0."""
+"""Recurrent positions: restart positions at 0 after each trained length."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,7 @@
-"""What a context-extension strategy is: two lengths, parameters, and the methods through which it acts.
+"""A context-extension strategy: two lengths, parameters, and the methods through which it acts.
 
-A strategy overrides only the methods that it needs. They say what becomes of a document for which `changes` is true.
-docs/architecture.md has the letters of shapes, and says how strategies and models fit.
+A strategy overrides only the methods that it needs. They apply to documents for which `changes` is true.
+docs/architecture.md has the letters of shapes, and how strategies and models fit.
 """
 
 import math
@@ -20,16 +20,16 @@ else:
 
 
 def parameter(default: object, help: str, **metadata: object) -> Any:
-    """Declare a parameter with its help text. If the default is None, `defaults_by_length` gives the value.
+    """Declare a parameter with its help text. If the default is None, `defaults_by_length` has the value.
 
-    `only`, in the metadata, says that it acts on `absolute` or on `rotary` positions alone.
+    `only`, in the metadata, restricts it to `absolute` or `rotary` positions.
     """
     return field(default=default, metadata={"help": help, **metadata})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """A way to bring the token positions of a long document into the range that a model was trained on.
+    """A method that brings the token positions of a long document into the range that a model was trained on.
 
     Args:
         trained_len: the trained length `Lo`: the longest input in tokens that the base was trained on, special
@@ -42,11 +42,11 @@ class Strategy:
         InputError: if a length or a parameter breaks its rule.
     """
 
-    #: The registry key, as it is written in names.
+    #: The registry key, as used in names.
     KEY: ClassVar[str]
-    #: Whether it changes positions. A strategy that does not fits every model.
+    #: Whether it changes positions. If not, it fits every model.
     MOVES: ClassVar[bool] = True
-    #: Whether it can change the positions of a learned table too, and not only rotary ones.
+    #: Whether it can change the positions of a learned table too, besides rotary ones.
     FITS_TABLES: ClassVar[bool] = True
     #: Whether long documents run in the windows of `windows`.
     CUTS: ClassVar[bool] = False
@@ -75,7 +75,7 @@ class Strategy:
 
     @classmethod
     def default_target_len(cls, trained_len: int) -> int:
-        """Return the target length if a name gives none: 8 times the trained length, as in the paper."""
+        """Return the default target length: 8 times the trained length, as in the paper."""
         return 8 * trained_len
 
     @classmethod
@@ -102,13 +102,13 @@ class Strategy:
         return math.ceil(self.target_len / self.trained_len)
 
     def query_factor(self, seen: Tensor) -> Tensor:
-        """Return the factors of attention queries that see this many tokens each, any shape: float32, at least 1."""
+        """Return the factors of attention queries that see `seen` tokens each, any shape: float32, at least 1."""
         if not self.logn:
             return seen.new_ones(seen.shape).float()
         return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float()
 
     def changes(self, n: int, *, rotary: bool = True) -> bool:
-        """Return whether a document of `n` tokens gets another embedding than from the base."""
+        """Return whether a document of `n` tokens gets a different embedding than from the base."""
         return n > self.unchanged_len(rotary=rotary)
 
     # ---- what a strategy may override ---------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Strategy:
         """Raise InputError if a parameter breaks its rule."""
 
     def unchanged_len(self, *, rotary: bool = True) -> int:
-        """Return the number of tokens up to which documents keep the base's embedding; 0 if none keeps it.
+        """Return the number of tokens up to which documents keep the base's embedding; 0 if none does.
 
         `rotary`: whether positions are rotary, and not a learned table.
         """
@@ -136,7 +136,7 @@ class Strategy:
 
     @property
     def depends_on_length(self) -> bool:
-        """Whether positions depend on the length of each document, and not only on whether it changes."""
+        """Whether positions depend on the length of each document."""
         return False
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class Strategy:
         return inv_freq
 
     def rotation_factor(self) -> float:
-        """Return the factor of the cosines and sines in queries and keys of a document that changes."""
+        """Return the factor of cosines and sines in the queries and keys of a changed document."""
         return 1.0
 
     def sizes(self, n: int) -> tuple[int, int]:
@@ -179,5 +179,5 @@ def rows_at(table: Tensor, positions: Tensor) -> Tensor:
     positions = positions.clamp(0, last)
     low = positions.floor().long()
     high = (low + 1).clamp(max=last)
-    # if the weight is 0, lerp returns its first argument bit for bit: rows at whole positions do not change
+    # with weight 0, lerp returns its first argument bit for bit: rows at whole positions do not change
     return table[low].lerp(table[high], (positions - low).to(table.dtype)[:, None])

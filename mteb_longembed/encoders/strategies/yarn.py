@@ -1,4 +1,4 @@
-"""YaRN: stretch the frequencies that turn less than once in training, keep fast ones, blend in between."""
+"""YaRN: stretch frequencies with less than one turn in training, keep fast ones, blend in between."""
 
 import math
 from dataclasses import dataclass, replace
