@@ -1,4 +1,4 @@
-"""The one checker of documents, queries and judgements: it names the file, the row and the rule that is broken."""
+"""Check documents, queries and judgements; errors name the file, the row and the broken rule."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -20,21 +20,21 @@ def read_documents(source: Source, name: str = "") -> dict[str, str]:
 
 
 def read_texts(source: Source, name: str = "") -> Iterator[tuple[str, str]]:
-    """Return the id of each document, and its title and text together. Arguments and errors as for `read_corpus`."""
+    """Yield the id of each document, and its title and text as one. Arguments and errors as for `read_corpus`."""
     return ((document.id, document.joined) for document in read_corpus(source, name))
 
 
 def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
-    """Yield the documents one after the other, with only some of them in memory.
+    """Yield documents one by one, with only some of them in memory.
 
     Args:
         source: rows with an id (`_id`, `id`, `doc_id`, `docid`), `text` or `contents`, and perhaps `title`: a file
             (JSON Lines, CSV, TSV, Parquet), a folder of `.txt` and `.md` files or of Parquet files, a
             table, a stream of rows or tables, or a dict of texts.
-        name: what messages call it; by default the path.
+        name: its name in messages; by default the path.
 
     Raises:
-        DataError: the source cannot be read, or a row breaks a rule; the message says the file and the row.
+        DataError: the source cannot be read, or a row breaks a rule; the message names the file and the row.
     """
     known: set[str] = set()
     for row in read_rows(source, name or name_of(source, "corpus")):
@@ -44,11 +44,11 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
 
 
 def read_queries(source: Source, name: str = "") -> dict[str, str]:
-    """Return query id -> text. Arguments and errors as for `read_asked`."""
-    return {query.id: query.text for query in read_asked(source, name)}
+    """Return query id -> text. Arguments and errors as for `read_query_rows`."""
+    return {query.id: query.text for query in read_query_rows(source, name)}
 
 
-def read_asked(source: Source, name: str = "") -> Iterator[Query]:
+def read_query_rows(source: Source, name: str = "") -> Iterator[Query]:
     """Yield queries. Arguments as for `read_corpus`; the id may be `qid`, the text `query`; `cluster` is optional.
 
     Raises:
@@ -73,7 +73,7 @@ def read_judgements(
             `doc_id`), and perhaps `score`; TREC's file of four columns without names; or a dict of dicts.
         queries: the known queries.
         documents: the known documents.
-        name: what messages call it.
+        name: its name in messages.
 
     Raises:
         DataError: as for `read_documents`; an id is not known, a score is not an integer of at most `MOST`, or a
@@ -85,7 +85,7 @@ def read_judgements(
 def judged_scores(
     rows: Iterable[tuple[str, str, str, int]], queries: Mapping[str, str], documents: Mapping[str, object]
 ) -> dict[str, dict[str, int]]:
-    """Return query id -> document id -> score from judgements and where they stand. Errors as for `read_judgements`."""
+    """Return query id -> document id -> score from judgements with their locations. Errors as for `read_judgements`."""
     judged: dict[str, dict[str, int]] = {}
     for where, query, document, score in rows:
         for what, key, known in (("query", query, queries), ("document", document, documents)):
@@ -100,10 +100,10 @@ def judged_scores(
 
 
 def read_judgement_rows(source: Source, name: str = "") -> list[tuple[str, str, str, int]]:
-    """Return for each judgement where it stands, the ids of query and document, and the score.
+    """Return for each judgement its location, the ids of query and document, and the score.
 
-    Arguments and errors as for `read_judgements`, but ids need not be known. Where no row has a further column, every
-    score is 1.
+    Arguments and errors as for `read_judgements`, but ids need not be known. If no row has other columns than the ids,
+    every score is 1.
     """
     name = name or name_of(source, "qrels")
     is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
@@ -112,12 +112,12 @@ def read_judgement_rows(source: Source, name: str = "") -> list[tuple[str, str, 
     rows = list(read_rows(source, name, trec=QRELS if is_trec else ()))
     if set(chain.from_iterable(row.values for row in rows)) <= OF_JUDGEMENTS:
         rows = [Row(row.name, row.number, {**row.values, "score": 1}) for row in rows]
-    found = []
+    judgements = []
     for row in rows:
         judgement = _validated(Judgement, row)
-        # kept as a tuple, which takes a quarter of the memory
-        found.append((row.where, judgement.query_id, judgement.document_id, judgement.score))
-    return found
+        # a tuple takes a quarter of the memory
+        judgements.append((row.where, judgement.query_id, judgement.document_id, judgement.score))
+    return judgements
 
 
 def _judgements_of(source: Mapping[str, object], name: str) -> Iterator[dict[str, object]]:
@@ -156,7 +156,7 @@ def _validated(kind: type[_Record], row: Row) -> _Record:
 
 
 def _check_new(key: str, row: Row, known: set[str]) -> None:
-    """Add an id to the known ones, or raise `DataError` if it is one of them."""
+    """Add an id to the known ones; raise `DataError` if it is known already."""
     if key in known:
         raise DataError(f"{row.where}: expected each id once, got {key!r} again.")
     known.add(key)

@@ -1,4 +1,4 @@
-"""What a row of a user's data must be, as pydantic models: a document, a query, a judgement."""
+"""Pydantic models of the rows of a user's data: a document, a query, a judgement."""
 
 import math
 import re
@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 import pandas as pd
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-#: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
+#: The largest score. trec_eval keeps a counter for each score up to the largest one.
 MOST = 10_000
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -25,7 +25,7 @@ def _id(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    # JSON can contain half of a character, but files and tables cannot
+    # JSON can contain lone surrogates, but files and tables cannot
     if not isinstance(value, str) or _SURROGATE.search(value):
         raise ValueError("a text")
     return value
@@ -47,7 +47,7 @@ def _score(value: object) -> int:
 
 
 def _whole_number(value: Any) -> int | None:
-    """Return the number if it is an integer, such as 1, 1.0 or "1.0", else None."""
+    """Parse an integer, such as 1, 1.0 or "1.0"; None for anything else."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -58,7 +58,7 @@ def _whole_number(value: Any) -> int | None:
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a table has no value here."""
+    """Return whether a value is a missing value of a table."""
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
@@ -74,18 +74,18 @@ Text = Annotated[str, BeforeValidator(_text)]
 
 
 def _column(*names: str) -> Any:
-    """Return a required field that is read from the first of these columns that a row has."""
+    """Declare a required field, read from the first of these columns that a row has."""
     return Field(validation_alias=AliasChoices(*names))
 
 
 class Record(BaseModel):
-    """A row. Column names are BEIR's and the LongEmbed data set's, and plain ones; other columns are ignored."""
+    """A row. Columns are named as in BEIR or in the LongEmbed data set, or plainly; other columns are ignored."""
 
     model_config = ConfigDict(frozen=True, loc_by_alias=False)
 
 
 class Document(Record):
-    """A document of a corpus. It has a title or none, which is empty then."""
+    """A document of a corpus; the title may be empty."""
 
     text: Text = _column("text", "contents")
     id: Id = _column("_id", "id", "doc_id", "docid")
@@ -98,7 +98,7 @@ class Document(Record):
 
 
 class Query(Record):
-    """A query, and the cluster that its file names, such as a session; empty if it names none."""
+    """A query, and its cluster, such as a session; empty without one."""
 
     text: Text = _column("text", "query", "query_text")
     id: Id = _column("_id", "id", "qid", "query_id", "q_id")
@@ -106,7 +106,7 @@ class Query(Record):
 
 
 class Judgement(Record):
-    """How relevant a document is for a query. A score below 0 becomes 0, not relevant."""
+    """The relevance of a document for a query. Scores below 0 become 0, not relevant."""
 
     query_id: Id = _column("query-id", "query_id", "qid", "q_id")
     document_id: Id = _column("corpus-id", "corpus_id", "doc_id", "docid")
@@ -114,9 +114,9 @@ class Judgement(Record):
 
 
 def names_of(record: type[Record], field: str) -> list[str]:
-    """Return the columns that a field is read from."""
+    """Return the column names of a field."""
     return cast("list[str]", cast("AliasChoices", record.model_fields[field].validation_alias).choices)
 
 
-#: The columns of a judgement's two ids.
+#: The column names of a judgement's two ids.
 OF_JUDGEMENTS = {*names_of(Judgement, "query_id"), *names_of(Judgement, "document_id")}

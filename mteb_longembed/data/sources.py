@@ -25,18 +25,18 @@ class Data:
     Args:
         tasks: retrieval tasks of mteb or of this package, or their names.
         benchmarks: names of mteb's benchmarks, whose tasks are added.
-        eval_splits: only these splits of the tasks, or of the folder.
+        eval_splits: evaluate only these splits of the tasks, or of the folder.
         folder: a folder in BEIR's layout: `corpus`, `queries` and `qrels`.
         corpus: documents with an id and text: JSON Lines, CSV, TSV or Parquet, or a folder of such Parquet files, or of
             .txt and .md files; in Python also a table, a stream of rows or tables, or a dict.
-        queries: queries in the same formats; a column `cluster` says which belong together, such as
-            a session.
+        queries: queries in the same formats; queries with one label in a column `cluster` belong together, such as a
+            session.
         qrels: query id, document id and score in the same formats, or TREC qrels.
         language: the language of your own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
 
     Raises:
-        InputError: if there is no kind of data or more than one, or one is not complete; and for a language of tasks,
-            which have their own.
+        InputError: if there is not exactly one kind of data, or it is incomplete; and for a language of tasks, which
+            have their own.
     """
 
     tasks: Sequence[str | AbsTaskRetrieval] = ()
@@ -68,10 +68,10 @@ class Data:
         return f"Data({', '.join(f'{name}={reprlib.repr(value)}' for name, value in given.items())})"
 
     def load(self) -> list[AbsTaskRetrieval]:
-        """Return the tasks, each with its data or able to load it.
+        """Return the tasks, with their data or able to load them.
 
         Raises:
-            InputError: a task is not known, is given twice, or is no text retrieval; or the language is not known.
+            InputError: a task is not known, is given twice, or is not text retrieval; or the language is not known.
             DataError: a file is missing or breaks a rule.
         """
         from mteb_longembed.data.task import beir_task, files_task, find_tasks

@@ -1,4 +1,4 @@
-"""Ids and texts on disk, mapped into memory."""
+"""Ids and texts on disk, memory-mapped."""
 
 import mmap
 import tempfile
@@ -15,18 +15,18 @@ _CHUNK = 256  # texts
 
 
 def stored_texts(rows: Iterable[tuple[str, str]]) -> pyarrow.Table:
-    """Write ids and texts, which are read once, to a temporary file. It has no name, and goes with the table.
+    """Write ids and texts, which are read once, to an unnamed temporary file, which is deleted with the table.
 
     Raises:
         StorageError: if the disk refuses a write.
     """
     with tempfile.TemporaryFile(buffering=0) as file:
         size = 0
-        for part in chain([SCHEMA], batches(rows)):
-            message = part.serialize()
+        for block in chain([SCHEMA], batches(rows)):
+            message = block.serialize()
             write_at(file, size, message, "the texts of the documents")
             size += len(message)
-        # a map outlives its file
+        # the map outlives its file
         texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return pyarrow.ipc.open_stream(pyarrow.py_buffer(texts)).read_all()
 
@@ -46,7 +46,7 @@ def pairs(table: pyarrow.Table) -> Iterator[tuple[str, str]]:
 
 
 class Texts(Sequence[str]):
-    """The texts of a table; each is read when it is requested."""
+    """The texts of a table, read on access."""
 
     def __init__(self, table: pyarrow.Table) -> None:
         self._column = table["text"]

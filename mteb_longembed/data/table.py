@@ -1,4 +1,4 @@
-"""Tables from files, folders, tables in memory, dicts or streams. What their columns mean is in `check.py`."""
+"""Read rows from files, folders, tables in memory, dicts or streams. `check.py` interprets their columns."""
 
 import csv
 import gzip
@@ -38,11 +38,11 @@ Source: TypeAlias = (
     " | Mapping[str, object]"
 )
 
-#: The formats that have names for their columns. Each text format may be compressed by gzip.
+#: The formats with column names. Each text format may be compressed by gzip.
 ENDINGS = (".jsonl", ".csv", ".tsv", ".parquet")
-#: The endings of a folder's texts. They are part of the ids.
+#: The extensions of a folder's texts. They are part of the ids.
 TEXTS = (".txt", ".md")
-#: TREC's judgements have no names for columns, and these endings.
+#: The extensions of TREC's judgements, which have no column names.
 TREC = (".trec", ".qrels", ".txt", "")
 QRELS = ("query-id", "iteration", "corpus-id", "score")
 
@@ -53,14 +53,14 @@ class _TSV(csv.excel_tab):
 
 #: CSV as in RFC 4180, and TSV, which has no quotes.
 _SEPARATED: dict[str, type[csv.Dialect]] = {".csv": csv.excel, ".tsv": _TSV}
-#: Characters of a value in these two; Python's own limit is 131,072.
+#: Maximum characters of a value in CSV and TSV; Python's default is 131,072.
 _LONGEST = 2**31 - 1
-#: Rows that are in memory at the same time.
+#: Maximum rows in memory.
 _ROWS = 256
 
 
 class Row(NamedTuple):
-    """A row of a source: what messages call where it stands, its number there, and its values by their columns."""
+    """A row of a source: the source's name in messages, the row number, and values by column."""
 
     name: str
     number: int
@@ -68,7 +68,7 @@ class Row(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The file and row, as messages name them."""
+        """The location of the row in messages."""
         return f"{self.name}, row {self.number}"
 
 
@@ -85,17 +85,17 @@ def read_table(source: Source, name: str, *, trec: Sequence[str] = ()) -> pd.Dat
 def read_rows(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterator[Row]:
     """Yield the rows of a source. Files, streams and lazy tables are read in batches.
 
-    Values of text formats are texts. A line of JSON Lines and of TREC's formats counts as a row, also an empty one.
-    Names of an index become columns.
+    Values of text formats are texts. Each line of JSON Lines and of TREC's formats counts as a row, even if empty.
+    Named index levels become columns.
 
     Args:
         source: see `Source`.
-        name: what messages call it.
-        trec: the columns of TREC's format, for files of another ending than `ENDINGS`.
+        name: its name in messages.
+        trec: the columns of TREC's format, for files with other extensions than `ENDINGS`.
 
     Raises:
-        DataError: it cannot be read, has no rows, a name of a column occurs twice, or a row has too few or too many
-            values.
+        DataError: the source cannot be read or has no rows, a column name occurs twice, or a row has too few or too
+            many values.
     """
     n_rows = 0
     for row in _rows_of(source, name, trec):
@@ -114,7 +114,7 @@ def _rows_of(source: object, name: str, trec: Sequence[str]) -> Iterator[Row]:
     elif isinstance(source, (str, Path)):
         yield from _of_file(Path(source), name, trec)
     elif is_table(source):
-        with _told(name, type(source).__name__):
+        with _read_errors(name, type(source).__name__):
             yield from _numbered(name, _of_table(source, name))
     elif isinstance(source, Iterable):
         yield from _numbered(name, _of_items(source, name))
@@ -137,8 +137,8 @@ def _row(name: str, number: int, values: object) -> Row:
     return Row(name, number, values)
 
 
-#: The methods that identify tables: Arrow's interface, batches of a data set of Arrow, groups of a Parquet file,
-#: batches of a lazy frame of polars, and pandas' form of all others. `with_format`: of data sets of Hugging Face.
+#: The methods that identify tables: Arrow's interface, batches of an Arrow data set, row groups of a Parquet file,
+#: batches of a polars lazy frame, conversion to pandas for all others, and `with_format` of Hugging Face data sets.
 _METHODS = (
     "__arrow_c_stream__",
     "to_batches",
@@ -150,12 +150,12 @@ _METHODS = (
 
 
 def is_table(source: object) -> bool:
-    """Return whether a source is a table in memory, a lazy one, or a stream of batches of one table."""
+    """Return whether a source is a table in memory, a lazy table, or a stream of batches of one table."""
     return isinstance(source, pd.DataFrame) or any(hasattr(source, method) for method in _METHODS)
 
 
 def _of_items(items: Iterable[object], name: str) -> Iterator[object]:
-    """Yield the rows of an iterable of rows, or of tables, such as the batches of a stream."""
+    """Yield the rows of an iterable of rows or tables, such as the batches of a stream."""
     for item in items:
         if is_table(item):
             yield from _of_table(item, name)
@@ -166,14 +166,14 @@ def _of_items(items: Iterable[object], name: str) -> Iterator[object]:
 def _of_table(source: object, name: str) -> Iterator[object]:
     """Yield the rows of a table, batch by batch where possible."""
     if hasattr(source, "with_format"):
-        # a data set of Hugging Face, perhaps in streaming mode and with a format of its own
+        # a Hugging Face data set, perhaps streaming and with a format of its own
         yield from _of_items(source.with_format("arrow").iter(_ROWS), name)
     elif isinstance(source, pd.DataFrame):
         yield from _of_frame(source, name)
     elif hasattr(source, "__arrow_c_stream__"):
         yield from _of_stream(source, name)
     elif hasattr(source, "scanner"):
-        # a data set of Arrow, which reads large batches ahead, and keeps what it has read of a Parquet file
+        # an Arrow data set, which by default reads large batches ahead and keeps read parts of a Parquet file
         options: dict[str, object] = {"batch_size": _ROWS, "batch_readahead": 1, "fragment_readahead": 1}
         if hasattr(source, "format") and isinstance(source.format, pyarrow.dataset.ParquetFileFormat):
             options["fragment_scan_options"] = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
@@ -181,7 +181,7 @@ def _of_table(source: object, name: str) -> Iterator[object]:
     elif hasattr(source, "to_batches"):
         yield from _of_items(source.to_batches(), name)
     elif hasattr(source, "num_row_groups") and hasattr(source, "iter_batches"):
-        for group in range(source.num_row_groups):  # or all groups that were read stay in memory
+        for group in range(source.num_row_groups):  # else all row groups read so far stay in memory
             yield from _of_items(source.iter_batches(_ROWS, row_groups=[group]), name)
     elif hasattr(source, "collect_batches"):
         yield from _of_items(source.collect_batches(chunk_size=_ROWS), name)
@@ -202,7 +202,7 @@ def _of_stream(source: ArrowTable, name: str) -> Iterator[Mapping[str, object]]:
 
 
 def _of_frame(source: pd.DataFrame | Table, name: str) -> Iterator[Mapping[str, object]]:
-    """Yield the rows of a pandas table, or of one that converts to it. Named index levels are columns."""
+    """Yield the rows of a pandas table, or of a table that converts to it. Named index levels are columns."""
     frame = source
     if not isinstance(frame, pd.DataFrame):
         frame = source.to_pandas()
@@ -220,7 +220,7 @@ def _of_frame(source: pd.DataFrame | Table, name: str) -> Iterator[Mapping[str, 
 
 
 def _check_once(columns: Iterable[object], name: str) -> None:
-    """Refuse a column that comes twice. One without a name is the index that pandas writes."""
+    """Refuse duplicate columns. A column without a name is an index written by pandas."""
     names = [column for column in columns if column != ""]
     if len(set(names)) < len(names):
         shown = ", ".join(map(str, names))[:100]
@@ -233,11 +233,11 @@ def _of_dict(source: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
 
 
 def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a file, in TREC's format if there are columns of it."""
+    """Yield the rows of a file, in TREC's format if `trec` has its columns."""
     if not path.is_file():  # a pipe can be read only once
         raise DataError(f"{name}: expected a regular file or a folder, found none.")
     ending = ending_of(path)
-    with _told(name, f"{ending} file"):
+    with _read_errors(name, f"{ending} file"):
         if trec:
             yield from _trec_rows(path, name, trec)
         elif ending == ".jsonl":
@@ -253,8 +253,8 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
 
 
 @contextmanager
-def _told(name: str, what: str) -> Iterator[None]:
-    """Translate errors of reading a file or a table, inside this context, into one sentence with its name."""
+def _read_errors(name: str, what: str) -> Iterator[None]:
+    """Report any read error in this context as one sentence."""
     try:
         yield
     except UnicodeDecodeError:
@@ -269,14 +269,14 @@ def _told(name: str, what: str) -> Iterator[None]:
 
 
 def _opened(path: Path) -> IO[str]:
-    """Open a file as text, also if it is compressed with gzip."""
+    """Open a text file, perhaps compressed with gzip."""
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
 
 
 def _separated_rows(path: Path, name: str, ending: str) -> Iterator[Row]:
-    """Yield the rows of a CSV or TSV file. pandas silently fills rows that are too short."""
+    """Yield the rows of a CSV or TSV file. pandas would silently pad short rows."""
     csv.field_size_limit(_LONGEST)
     with _opened(path) as file:
         reader = csv.DictReader(file, strict=True, dialect=_SEPARATED[ending])
@@ -291,7 +291,7 @@ def _separated_rows(path: Path, name: str, ending: str) -> Iterator[Row]:
 
 
 def _trec_rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the lines of TREC's formats, with white space between values, or else tabs."""
+    """Yield the rows of TREC's formats, separated by white space, or else by tabs."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             values = line.split()
@@ -306,7 +306,7 @@ def _trec_rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _json_rows(path: Path, name: str) -> Iterator[Row]:
-    """Yield the object of each line. pandas' own reader cannot say which line is wrong."""
+    """Yield the object of each line. pandas' own reader does not report the wrong line."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -314,7 +314,7 @@ def _json_rows(path: Path, name: str) -> Iterator[Row]:
             try:
                 values = json.loads(line)
             except (ValueError, RecursionError) as error:
-                reason = str(error).replace("line 1 ", "")  # json knows only this line
+                reason = str(error).replace("line 1 ", "")  # json sees only this line
                 raise DataError(f"{name}, row {number}: expected one JSON object, got: {reason}.") from None
             yield _row(name, number, values)
 
@@ -329,7 +329,7 @@ def ending_of(path: Path) -> str:
 
 
 def _of_folder(folder: Path, name: str) -> Iterator[Row]:
-    """Yield the texts of a folder, or the rows of its shards. Refuse a mix: it may be a clone of a data set."""
+    """Yield the texts of a folder, or the rows of its shards. Refuse a mix, which may be a clone of a data set."""
     files = _visible(folder)
     texts = [file for file in files if ending_of(file) in TEXTS]
     tables = [file for file in files if ending_of(file) in ENDINGS]
@@ -337,24 +337,24 @@ def _of_folder(folder: Path, name: str) -> Iterator[Row]:
         file for file in tables if ending_of(file) != ".parquet" or file.stem.startswith(("queries", "qrels"))
     ]
     if others or bool(texts) == bool(tables):
-        found = [file.name for file in (others or texts[:1] + tables[:1] or files)]
+        shown = [file.name for file in (others or texts[:1] + tables[:1] or files)]
         raise DataError(
             f"{name}: a folder must have either texts ({', '.join(TEXTS)}) or the shards of one table (.parquet), got "
-            f"{', '.join(found[:5]) or 'no file'}: give the path of the table."
+            f"{', '.join(shown[:5]) or 'no file'}: give the path of the table."
         )
     for file in tables:
         yield from _of_file(file, f"{name}/{file.relative_to(folder).as_posix()}", ())
     for number, file in enumerate(texts, start=1):
-        # the id is the path in the folder, such as `library/argparse.txt`. macOS may write the letters of a name in
-        # parts (NFD); tables usually have whole letters (NFC)
+        # the id is the path in the folder, such as `library/argparse.txt`. macOS may decompose the letters of a name
+        # (NFD); tables usually have composed ones (NFC)
         inner = unicodedata.normalize("NFC", file.relative_to(folder).as_posix())
-        with _told(f"{name}/{inner}", f"{file.suffix} file"):
+        with _read_errors(f"{name}/{inner}", f"{file.suffix} file"):
             text = file.read_bytes().decode("utf-8-sig")
         yield Row(name, number, {"id": inner, "text": text})
 
 
 def _visible(folder: Path) -> list[Path]:
-    """Return all files in a folder and below it, sorted, without hidden ones."""
+    """Return all files in a folder and below, sorted, without hidden ones."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return [path for path in paths if "/." not in f"/{path.relative_to(folder).as_posix()}"]
 

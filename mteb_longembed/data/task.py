@@ -1,4 +1,4 @@
-"""Retrieval tasks: mteb's by their names, and one from your own data, such as a folder in BEIR's format."""
+"""Retrieval tasks: mteb's by name, and your own data as a task, such as a folder in BEIR's format."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from mteb_longembed.values import ENGLISH
 def find_tasks(
     tasks: Sequence[str | AbsTaskRetrieval], benchmarks: Sequence[str] = (), splits: Sequence[str] = ()
 ) -> list[AbsTaskRetrieval]:
-    """Return mteb's tasks by name, and the tasks of benchmarks, with only these splits if any are given.
+    """Return mteb's tasks by name, and the tasks of benchmarks; with `splits`, restricted to these.
 
     Raises:
-        InputError: a task is not known, is given twice, is no text retrieval, or is an object although there are
-            splits.
+        InputError: a task is not known, is given twice, is not text retrieval, or is an object although splits are
+            given.
     """
     members = [task.metadata.name for name in benchmarks for task in mteb.get_benchmark(name).tasks]
-    found = []
+    chosen = []
     for task in dict.fromkeys([*tasks, *members]):
         if isinstance(task, str):
             task = _task_of_mteb(task, splits)
@@ -46,11 +46,11 @@ def find_tasks(
             raise InputError(
                 f"compare needs a text retrieval task, got {data.name}, which is {data.type} ({data.category})."
             )
-        found.append(task)
-    names = [task.metadata.name for task in found]
+        chosen.append(task)
+    names = [task.metadata.name for task in chosen]
     if len(set(names)) < len(names):
         raise InputError(f"each task may be compared once, got {', '.join(names)}.")
-    return found
+    return chosen
 
 
 def _task_of_mteb(name: str, splits: Sequence[str]) -> AbsTaskRetrieval:
@@ -65,7 +65,7 @@ def _task_of_mteb(name: str, splits: Sequence[str]) -> AbsTaskRetrieval:
 
 
 def is_known_task(name: str) -> bool:
-    """Return whether mteb knows a task of this name, so that it can be typed."""
+    """Return whether mteb has a task of this name, which users can type."""
     try:
         mteb.get_task(name)
     except KeyError:
@@ -76,7 +76,7 @@ def is_known_task(name: str) -> bool:
 def beir_task(
     folder: str | Path, splits: Sequence[str] = ("test",), *, language: str | None = None
 ) -> OwnData:
-    """Return the task in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, as BEIR has them.
+    """Return the task in a folder in BEIR's layout: `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`.
 
     Source: BEIR, https://github.com/beir-cellar/beir. Each file may have any format of `table.py`. If there is only one
     split, its judgements may be in `qrels.jsonl` (LongEmbed's own layout). Language and errors are as for `files_task`.
@@ -94,10 +94,10 @@ def beir_task(
 def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str | None = None) -> OwnData:
     """Return the task of documents, queries and judgements: files, DataFrames or dicts.
 
-    Its name has a hash of what was read, so that results of different data never mix.
+    Its name has a hash of the data, so results of different data never mix.
 
     Args:
-        corpus: as for `check.read_corpus`. Its texts go to a temporary file.
+        corpus: as for `check.read_corpus`. Its texts are written to a temporary file.
         queries: as for `check.read_queries`.
         qrels: as for `check.read_judgements`.
         language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 splits text by it. None: English.
@@ -115,7 +115,7 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
 
 
 def _kept(source: Source) -> Source:
-    """Return a source that can be read again, also from another working folder."""
+    """Return a source that can be read again, even from another working folder."""
     if isinstance(source, (str, Path)):
         return Path(source).absolute()
     if isinstance(source, Iterator):
@@ -124,7 +124,7 @@ def _kept(source: Source) -> Source:
 
 
 def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) -> Path:
-    """Find the one file with one of these paths before its extension."""
+    """Find the only file whose path without extension is one of these."""
     found = []
     for stem in stems:
         for path in sorted(root.glob(f"{stem}*")):
@@ -142,11 +142,11 @@ def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) ->
 class OwnData(AbsTaskRetrieval):
     """A task from your own data, which is read when the task is made, because its name depends on the content.
 
-    `stem` is the first part of its name, `judgements` has the judgements of each split.
+    `stem` is the first part of its name, and `judgements` has the judgements of each split.
     """
 
-    unjudged: dict[str, list[str]]  #: sentences about queries that are left out, by split
-    clusters: dict[str, str]  #: which queries belong together, where their file says so
+    unjudged: dict[str, list[str]]  #: notes on queries that are left out, by split
+    clusters: dict[str, str]  #: cluster labels of queries, as in their file
     k_values = K_VALUES
     metadata = TaskMetadata(
         name="OwnData",
@@ -199,15 +199,15 @@ class OwnData(AbsTaskRetrieval):
             raise DataError(f"{self.metadata.name}: expected unchanged data, but they have changed.")
 
     def unload_data(self) -> None:
-        """Forget the data, but not what they were called: mteb takes the class's metadata back."""
+        """Unload the data, but keep their name: mteb would restore the metadata of the class."""
         metadata = self.metadata
         super().unload_data()
         self.metadata = metadata
 
     def _read(self) -> None:
-        asked_rows = list(check.read_asked(self.query_source))
-        queries = {query.id: query.text for query in asked_rows}
-        self.clusters = {query.id: query.cluster for query in asked_rows if query.cluster}
+        query_rows = list(check.read_query_rows(self.query_source))
+        queries = {query.id: query.text for query in query_rows}
+        self.clusters = {query.id: query.cluster for query in query_rows if query.cluster}
         rows_of = {
             split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()
         }
@@ -225,26 +225,26 @@ class OwnData(AbsTaskRetrieval):
                 raise DataError(
                     f"{name}: expected a relevant document, but no judgement has a score above 0."
                 )
-            asked = {name: text for name, text in queries.items() if name in judged}
+            judged_queries = {key: text for key, text in queries.items() if key in judged}
             self.dataset["default"][split] = RetrievalSplitData(
-                corpus=corpus, queries=text_table(asked), relevant_docs=judged, top_ranked=None
+                corpus=corpus, queries=text_table(judged_queries), relevant_docs=judged, top_ranked=None
             )
             self.unjudged[split] = []
-            if len(asked) < len(queries):
+            if len(judged_queries) < len(queries):
                 self.unjudged[split].append(
-                    f"{name}: {len(queries) - len(asked):,} of {len(queries):,} queries have no relevant document and "
-                    "are not scored."
+                    f"{name}: {len(queries) - len(judged_queries):,} of {len(queries):,} queries have no relevant "
+                    "document and are not scored."
                 )
         self.data_loaded = True
 
     def identity(self) -> str:
-        """Return a hash of everything that was read."""
+        """Return a hash of all data."""
         parts = "".join(data_identity(self, split) for split in self.judgement_sources)
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
 def check_language(language: str) -> None:
-    """Raise InputError if mteb does not know a language's code."""
+    """Raise InputError if mteb does not know a language code."""
     try:
         check_language_code(language)
     except (ValueError, TypeError):

@@ -11,7 +11,7 @@ from .stored_texts import SCHEMA, batches, stored_texts
 
 
 def text_table(texts: Mapping[str, str]) -> Dataset:
-    """Return a table in memory, of id -> text. In chunks, because one array of all texts is built in twice its size."""
+    """Return a table of ids and texts in memory, in chunks: building one array of all texts takes twice its size."""
     return _dataset(pyarrow.Table.from_batches(batches(texts.items()), schema=SCHEMA))
 
 

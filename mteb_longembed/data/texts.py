@@ -1,4 +1,4 @@
-"""The texts of a task as models read them, and the identity of all that was loaded."""
+"""The texts of a task as models read them, and a hash of its data."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from mteb.abstasks.retrieval import AbsTaskRetrieval
     from mteb.abstasks.task_metadata import TaskMetadata
 
-# Only the cut-offs in the paper's tables. mteb's default goes up to 1,000. It made search and scoring on NarrativeQA
-# six times slower, and fills result files with scores that nobody reads.
+# Only the cut-offs in the paper's tables. mteb's default goes up to 1,000, which made search and scoring on NarrativeQA
+# six times slower and fills result files with unused scores.
 K_VALUES = (1, 3, 5, 10)
 
 
 def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | None = None) -> str:
-    """Return a hash of everything loaded for a split: documents, queries, judgements and candidates.
+    """Return a hash of the data of a split: documents, queries, judgements and candidates.
 
-    What a score was made from decides, not a name or a revision. So data in another format have the same identity.
+    It depends on the content, not on a name or a revision, so the same data in another format have the same hash.
     """
     digest = hashlib.sha256(split.encode())
 
@@ -58,14 +58,14 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
 
 
 def texts_of(rows: Dataset) -> Iterator[list[str]]:
-    """Yield the documents of a corpus in batches, as models read them: title first."""
+    """Yield the documents of a corpus in batches, as models read them, title first."""
     columns = [name for name in ("title", "text") if name in rows.column_names]
     for batch in rows.select_columns(columns).iter(batch_size=64):
         yield [" ".join(filter(None, values)).strip() for values in zip(*batch.values(), strict=True)]
 
 
 def query_texts(rows: Dataset, metadata: TaskMetadata) -> list[str]:
-    """Return queries as models read them: with their instruction, a conversation as one text."""
+    """Return queries as models read them: with their instructions, and conversations as one text."""
     if not len(rows):
         return []
     if "instruction" not in rows.column_names and isinstance(rows["text"][0], str):
@@ -75,7 +75,7 @@ def query_texts(rows: Dataset, metadata: TaskMetadata) -> list[str]:
 
 
 def language_of(metadata: TaskMetadata, subset: str) -> str:
-    """Return the language of a subset's texts; English, as in mteb's BM25, where there are several."""
+    """Return the language of a subset's texts; English if there are several, as in mteb's BM25."""
     languages = metadata.eval_langs
     if isinstance(languages, dict):
         languages = languages.get(subset, [])

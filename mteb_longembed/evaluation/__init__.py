@@ -1,1 +1,1 @@
-"""What an evaluation is: a scorer on a split, metrics, scores by query, ties, and intervals."""
+"""Evaluate a scorer on a split: metrics, scores by query, ties, and intervals."""

@@ -15,7 +15,7 @@ from mteb_longembed.retrieval.scorer import Scorer
 from .metrics import TOLERANCE, decide_score, expected_score, group_ties
 from .split import Split
 
-#: Version of this file's rules. Kept scores of another one are made again.
+#: Version of this file's rules. Saved scores of other versions are computed again.
 VERSION = "e6"
 
 
@@ -23,29 +23,29 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     """Return one row for each judged query: task, split, query, score, is_tied, rank, top_document, best_relevant.
 
     `score` is the score of the first metric, from 0 to 1; `is_tied` says that the order of documents with equal scores
-    decided, so that the score is a mean over all orders. `rank` is the rank of the best relevant document, also a mean
-    over all orders, and nan if none is ranked; `best_relevant` is the document's id, and `top_document` the id of the
-    first document of all; both are empty if there is none. Further metrics follow under their own names.
+    matters, so that the score is a mean over all orders. `rank` is the rank of the best relevant document, also a mean
+    over all orders, and nan if none is ranked; `best_relevant` is the id of this document, and `top_document` the id
+    of the first document; both are empty if there is none. Further metrics follow under their own names.
 
     Args:
-        scorer: what ranks.
-        split: what is ranked.
-        tolerance: which scores are equal, see `group_ties`.
+        scorer: the scorer.
+        split: the split.
+        tolerance: tolerance of equal scores, see `group_ties`.
 
     Raises:
-        DataError: if no query has a relevant document, or the scorer gives no matrix of numbers.
+        DataError: if no query has a relevant document, or the scorer does not return a matrix of numbers.
     """
     if not any(max(documents.values()) > 0 for documents in split.judged.values()):
         raise DataError(f"{', '.join(split.label)}: no query has a relevant document to be scored by.")
     scorer.fit(split.documents)
     texts = split.judged_queries
-    found: dict[str, _Ranking] = {}
+    rankings: dict[str, _Ranking] = {}
     matrix = chain.from_iterable(matrices(scorer, list(texts.values()), len(split.documents)))
     for query, scores in zip(texts, matrix, strict=True):
-        found[query] = _rank(_counted(scores, split, query), split, query, tolerance)
+        rankings[query] = _rank(_counted(scores, split, query), split, query, tolerance)
     rows = []
     for query, judged in split.judged.items():
-        ranking = found.get(query, _Ranking({}))
+        ranking = rankings.get(query, _Ranking({}))
         ties = group_ties(ranking.first, judged, tolerance)
         metric, *others = split.metrics
         row: dict[str, object] = {"task": split.label[0], "split": split.label[1], "query": query}
@@ -61,37 +61,37 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
 
 
 class _Ranking(NamedTuple):
-    """What is kept of the scores of a query."""
+    """The ranking of a query, as far as metrics need it."""
 
-    #: scores of the documents that a metric reads, the highest first, and ties of the last one
+    #: scores of the documents that a metric reads, the highest first, and of documents tied with the last one
     first: dict[str, float]
-    rank: float = math.nan  #: of the best relevant document
+    rank: float = math.nan  #: rank of the best relevant document
     best_relevant: str = ""  #: its id
 
 
 def _rank(counted: np.ndarray, split: Split, query: str, tolerance: float) -> _Ranking:
     ids = split.documents.ids
-    numbers = split.documents.indices
+    index_of = split.documents.indices
     best = first_with_ties(counted, max(metric.rank for metric in split.metrics), tolerance)
     best = best[np.argsort(-counted[best], kind="stable")]
-    first = {ids[number]: float(counted[number]) for number in best}
-    relevant = [numbers[key] for key, grade in split.judged[query].items() if grade > 0 and key in numbers]
+    first = {ids[index]: float(counted[index]) for index in best}
+    relevant = [index_of[key] for key, grade in split.judged[query].items() if grade > 0 and key in index_of]
     rank = first_rank(counted, relevant, tolerance)
     if math.isnan(rank):
         return _Ranking(first)
-    return _Ranking(first, rank, ids[max(relevant, key=lambda number: counted[number])])
+    return _Ranking(first, rank, ids[max(relevant, key=lambda index: counted[index])])
 
 
 def _counted(scores: np.ndarray, split: Split, query: str) -> np.ndarray:
     """Return the scores `[documents]`, minus infinity for documents that mteb does not score."""
-    numbers = split.documents.indices
-    counted = np.array(scores, dtype=float)  # also of a scorer that gives integers
+    index_of = split.documents.indices
+    counted = np.array(scores, dtype=float)  # a scorer may return integers
     top_ranked = split.data["top_ranked"]
     if top_ranked is not None:
-        asked = [numbers[key] for key in top_ranked.get(query, ()) if key in numbers]
-        counted[np.setdiff1d(np.arange(len(counted)), asked)] = -np.inf
-    if split.task.ignore_identical_ids and query in numbers:
-        counted[numbers[query]] = -np.inf
+        requested = [index_of[key] for key in top_ranked.get(query, ()) if key in index_of]
+        counted[np.setdiff1d(np.arange(len(counted)), requested)] = -np.inf
+    if split.task.ignore_identical_ids and query in index_of:
+        counted[index_of[query]] = -np.inf
     if split.task.skip_first_result:
         counted[counted.argmax()] = -np.inf
     return counted
@@ -110,12 +110,12 @@ def first_rank(scores: np.ndarray, relevant: Sequence[int], tolerance: float = T
     room = tolerance * np.abs(ranked).max()
     n_equal = int((np.abs(ranked - best) <= room).sum())
     n_relevant = int((best - scores[list(relevant)] <= room).sum())
-    # the first of r relevant ones among n documents in random order stands at (n + 1) / (r + 1)
+    # the expected rank of the first of r relevant documents among n in random order is (n + 1) / (r + 1)
     return float((ranked > best + room).sum() + (n_equal + 1) / (n_relevant + 1))
 
 
 def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) -> np.ndarray:
-    """Return the indices of the best `n` documents, and of all whose scores are equal to the last of these.
+    """Return the indices of the best `n` documents, and of all documents tied with the last of them.
 
     >>> first_with_ties(np.array([0.5, 0.9, 0.5, 0.1]), 2).tolist()
     [0, 1, 2]
@@ -126,7 +126,7 @@ def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) ->
     values: np.ndarray = scores[ranked]
     least = np.partition(values, -n)[-n]
     room = tolerance * np.abs(values[values >= least]).max()
-    while True:  # equal scores may reach down step by step
+    while True:  # ties may chain downwards
         kept = values >= least - room
         lowest = values[kept].min()
         if lowest == least:

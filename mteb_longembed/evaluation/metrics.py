@@ -1,7 +1,7 @@
-"""Metrics of a ranking, the mean over all orders of documents with equal scores.
+"""Metrics of a ranking, averaged over all orders of documents with equal scores.
 
-trec_eval orders equal scores by the ids of documents, so that new ids give another score. Where nothing is tied, the
-metrics are defined as in trec_eval.
+trec_eval orders equal scores by document id, so that new ids change the score. Without ties, the metrics are defined as
+in trec_eval.
 
 Source: McSherry & Najork 2008, Computing information retrieval performance measures efficiently in the presence of
     tied scores, https://doi.org/10.1007/978-3-540-78646-7_38.
@@ -26,7 +26,7 @@ _NAMES = {name.lower(): name for name in _METRICS} | {
     "hit_rate": "Success",
 }
 #: Scores that we compute are equal if they differ by at most this share of the query's largest: the error of a product.
-#: Names of other programs are taken literally.
+#: Scores of other programs are taken literally.
 TOLERANCE = 1e-6
 
 
@@ -41,7 +41,7 @@ class Metric(NamedTuple):
 
 
 def read_metric(text: str) -> Metric:
-    """Parse a metric at a rank, in the spelling of ir_measures or mteb, in lower or upper case.
+    """Parse a metric at a rank, in the spelling of ir_measures or mteb, ignoring case.
 
     >>> read_metric("NDCG@10") == read_metric("ndcg_at_10"), str(read_metric("MRR@5"))
     (True, 'RR@5')
@@ -50,18 +50,18 @@ def read_metric(text: str) -> Metric:
         InputError: if it is not one of nDCG, R, P, AP, RR and Success at a rank.
     """
     name, _, rank = text.replace("_at_", "@").rpartition("@")
-    known = _NAMES.get(name.lower())
-    if known is None or not rank.isdecimal() or not 1 <= int(rank) <= 1_000_000:
+    canonical = _NAMES.get(name.lower())
+    if canonical is None or not rank.isdecimal() or not 1 <= int(rank) <= 1_000_000:
         raise InputError(
             f"a metric must be one of {', '.join(_METRICS)} at a rank, such as nDCG@10, got {text!r}."
         )
-    return Metric(known, int(rank))
+    return Metric(canonical, int(rank))
 
 
 class Tie(NamedTuple):
-    """Documents with equal scores, or one document: how many rank higher, and the grade of each.
+    """Documents with equal scores, or one document: the number of documents above them, and their grades.
 
-    A document without a grade, or with one below 0, has 0.
+    A missing or negative grade is 0.
     """
 
     before: int
@@ -69,26 +69,26 @@ class Tie(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many documents they are."""
+        """The number of documents."""
         return len(self.grades)
 
     @property
     def n_relevant(self) -> int:
-        """How many of them are relevant."""
+        """The number of relevant documents."""
         return sum(grade > 0 for grade in self.grades)
 
     def n_within(self, rank: int) -> int:
-        """Count the documents at this rank or above it."""
+        """Count the documents at this rank or above."""
         return min(max(rank - self.before, 0), self.size)
 
 
 def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolerance: float) -> list[Tie]:
-    """Group the documents of a ranking, the highest score first, into clusters of equal scores.
+    """Group the documents of a ranking, the highest score first, by equal scores.
 
     Args:
-        documents: the score of each.
-        judged: the grade of each that is judged.
-        tolerance: as `TOLERANCE`; 0 for scores that count as they are written.
+        documents: scores by document id.
+        judged: grades of judged documents by id.
+        tolerance: as `TOLERANCE`; 0 for scores that are taken literally.
     """
     order = sorted(documents, key=lambda name: -documents[name])
     room = tolerance * max((abs(score) for score in documents.values()), default=0.0)
@@ -103,7 +103,7 @@ def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolera
 
 
 def decide_score(ties: Sequence[Tie], rank: int) -> bool:
-    """Return whether an order of equal scores could change a metric at this rank."""
+    """Return whether the order of equal scores can change a metric at this rank."""
     return any(tie.before < rank and len(set(tie.grades)) > 1 for tie in ties)
 
 
@@ -122,13 +122,13 @@ def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int
     if name == "AP":
         return _precision_sum(ties, rank) / n_relevant
     if name == "RR":
-        return sum(chance / place for place, chance in _first_relevant(ties, rank).items())
+        return sum(chance / position for position, chance in _first_relevant(ties, rank).items())
     if name == "Success":
         return sum(_first_relevant(ties, rank).values())
-    found = sum(tie.n_relevant * tie.n_within(rank) / tie.size for tie in ties)
+    n_found = sum(tie.n_relevant * tie.n_within(rank) / tie.size for tie in ties)
     if name == "P":
-        return found / rank
-    return found / n_relevant
+        return n_found / rank
+    return n_found / n_relevant
 
 
 def _discounted(gains: Sequence[float], rank: int) -> float:
@@ -141,22 +141,22 @@ def _precision_sum(ties: Sequence[Tie], rank: int) -> float:
     n_before = 0
     for tie in ties:
         share = tie.n_relevant / tie.size
-        # of the other documents of the tie, this share is relevant if one is
+        # the share of relevant documents among the others of the tie, given a relevant one
         others = (tie.n_relevant - 1) / max(tie.size - 1, 1)
-        for place in range(tie.n_within(rank)):
-            total += share * (n_before + 1 + place * others) / (tie.before + place + 1)
+        for position in range(tie.n_within(rank)):
+            total += share * (n_before + 1 + position * others) / (tie.before + position + 1)
         n_before += tie.n_relevant
     return total
 
 
 def _first_relevant(ties: Sequence[Tie], rank: int) -> dict[int, float]:
-    """Return the ranks, up to a cutoff, at which the first relevant document may stand, and their chances."""
+    """Return the possible ranks of the first relevant document, up to a cutoff, with their probabilities."""
     tie = next((tie for tie in ties if tie.n_relevant), None)
     if tie is None:
         return {}
     chances = {}
-    for place in range(1, tie.n_within(rank) + 1):
-        # all other relevant ones come after it
-        chance = math.comb(tie.size - place, tie.n_relevant - 1) / math.comb(tie.size, tie.n_relevant)
-        chances[tie.before + place] = chance
+    for position in range(1, tie.n_within(rank) + 1):
+        # all other relevant documents come after it
+        chance = math.comb(tie.size - position, tie.n_relevant - 1) / math.comb(tie.size, tie.n_relevant)
+        chances[tie.before + position] = chance
     return chances

@@ -1,11 +1,11 @@
-"""One bootstrap over clusters of queries, from which every interval and every share of a comparison comes.
+"""A bootstrap over clusters of queries, the source of all intervals and shares of a comparison.
 
-Queries that share a relevant document succeed or fail together. So weights are drawn for documents, not for queries:
-each query's deviation from the mean counts with the weight of every document that it shares with another query. With
-several such documents for a query, intervals may be too wide, but not too narrow (`experiments/verdicts.md`).
+Queries that share a relevant document succeed or fail together. So weights are sampled for documents, not for queries:
+the deviation of a query from the mean counts with the weight of every document that it shares with another query. With
+several such documents per query, intervals may be too wide, but not too narrow (`experiments/verdicts.md`).
 
-In each resample the weights are Dirichlet(1, ..., 1) over the clusters and one that nobody has asked about. On that
-one, two candidates differ as on the cluster where they differ most, or by all if they differ nowhere, with either sign.
+In each resample the weights are Dirichlet(1, ..., 1) over the clusters and one unseen cluster. On the unseen cluster,
+two candidates differ as much as on the cluster where they differ most, or by 1 if they never differ, with either sign.
 All candidates share the weights, so differences are paired.
 
 Source: Bayesian bootstrap, Rubin 1981, https://doi.org/10.1214/aos/1176345338; weights by document, Owen and Eckles
@@ -27,23 +27,23 @@ from scipy import sparse, stats
 from mteb_longembed.errors import DataError
 
 CONFIDENCE = 0.95
-#: Number of resamples, and the maximum number of weights that are drawn together.
+#: Number of resamples, and the maximum number of weights that are sampled together.
 N_RESAMPLES = 10_000
-_PART = 4_000_000
+_BLOCK = 4_000_000
 SEED = 0
 #: Scores that differ by less are equal: the error of a sum.
 _EQUAL = 1e-11
-#: Of `m` clusters that differ, all are on one side by chance in 2 of `2 ** m` cases: with fewer, nothing is claimed.
+#: By chance, all of `m` differing clusters favour one side in 2 of `2 ** m` cases: with fewer, nothing is claimed.
 LEAST_CLUSTERS = 6
 
 Array = NDArray[np.float64]
-#: For each query of a split the labels of its clusters, such as its relevant documents; none: a cluster of its own.
+#: For each query of a split its cluster labels, such as its relevant documents; none: a cluster of its own.
 Labels = Sequence[Sequence[Hashable]]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and its confidence interval, in the unit of the scores; both ends are nan if there is no interval."""
+    """A mean and its confidence interval, in the unit of the scores; both ends are nan without an interval."""
 
     mean: float
     low: float
@@ -56,14 +56,14 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """The scores of candidates on the same queries of one or several splits. `resample` returns it.
+    """The scores of candidates on the same queries of one or several splits, as returned by `resample`.
 
     Args:
-        names: of the candidates.
-        scores: `[candidates, queries]`.
-        weights: of each query in the score; their sum is 1.
+        names: candidate names.
+        scores: scores, `[candidates, queries]`.
+        weights: weight of each query in the score, with a sum of 1, `[queries]`.
         members: 1 where a query is in a cluster, `[clusters, queries]`.
-        sizes: the number of queries of each split; queries stand in the order of their splits.
+        sizes: the number of queries of each split; queries are in the order of their splits.
     """
 
     names: tuple[str, ...]
@@ -79,57 +79,57 @@ class Resamples:
 
     @cached_property
     def means(self) -> dict[str, float]:
-        """Each candidate's score, without the error of the sum."""
+        """The score of each candidate, rounded to remove the error of the sum."""
         means = (self.scores @ self.weights).round(12)
         return dict(zip(self.names, means.tolist(), strict=True))
 
     @cached_property
-    def _drawn(self) -> tuple[Array, Array]:
-        """How far each candidate deviates, `[resamples, candidates]`, and the weight of what nobody has asked.
+    def _resampled(self) -> tuple[Array, Array]:
+        """Deviations of the scores, `[resamples, candidates]`, and weights of the unseen cluster, `[resamples]`.
 
-        Few clusters spread more than their resamples. So deviations are enlarged, by Student's t in place of the normal
-        and by what makes the variance of a Bayesian bootstrap over the clusters alone unbiased.
+        The bootstrap underestimates the variance with few clusters. So deviations are inflated by the ratio of
+        Student's t to the normal quantile, and by the factor that makes the Bayesian bootstrap's variance unbiased.
         """
         n = self.n_clusters
         n_free = n - len(self.sizes)
         splits = np.split(self.scores, np.cumsum(self.sizes)[:-1], axis=1)
-        residuals = self._by_group(np.hstack([one - one.mean(axis=1, keepdims=True) for one in splits]))
-        enlarged = 1.0
+        residuals = self._by_cluster(np.hstack([one - one.mean(axis=1, keepdims=True) for one in splits]))
+        inflation = 1.0
         if n_free > 0:
             t = stats.t.ppf((1 + CONFIDENCE) / 2, n_free) / stats.norm.ppf((1 + CONFIDENCE) / 2)
-            enlarged = float(t * math.sqrt((n + 1) / n_free))
+            inflation = float(t * math.sqrt((n + 1) / n_free))
         rng = np.random.default_rng([SEED, n])
-        size = max(_PART // (n + 1), 1)
+        size = max(_BLOCK // (n + 1), 1)
         deviations = []
         unseen = []
         for first in range(0, N_RESAMPLES, size):
-            drawn = rng.standard_exponential((min(size, N_RESAMPLES - first), n + 1))
-            drawn /= drawn.sum(axis=1, keepdims=True)
-            deviations.append(enlarged * ((drawn[:, :-1] - 1 / n) @ residuals.T))
-            unseen.append(drawn[:, -1])
+            weights = rng.standard_exponential((min(size, N_RESAMPLES - first), n + 1))
+            weights /= weights.sum(axis=1, keepdims=True)
+            deviations.append(inflation * ((weights[:, :-1] - 1 / n) @ residuals.T))
+            unseen.append(weights[:, -1])
         return np.concatenate(deviations), np.concatenate(unseen)
 
-    def _by_group(self, values: Array) -> Array:
-        """Sum over the queries of each cluster, so that the mean of the sums is the score, `[..., clusters]`."""
+    def _by_cluster(self, values: Array) -> Array:
+        """Sum values over the queries of each cluster, `[..., clusters]`, scaled so that their mean is the score."""
         summed: Array = (self.members @ (values * self.weights).T).T * self.n_clusters
         return summed
 
     @cached_property
     def _luck(self) -> Array:
-        """How well each candidate does on what nobody has asked, from 0 to 1, `[resamples, candidates]`."""
+        """Uniform random scores of each candidate on the unseen cluster, from 0 to 1, `[resamples, candidates]`."""
         rng = np.random.default_rng([SEED, self.n_clusters, 1])
         return rng.random((len(self.names), N_RESAMPLES)).T
 
     def mean(self, name: str) -> Interval:
-        """Return a candidate's score with its interval. Unseen clusters count as all right or all wrong."""
+        """Return the score of a candidate with its interval. On the unseen cluster it scores 0 or 1, at random."""
         row = self.names.index(name)
-        deviations, unseen = self._drawn
+        deviations, unseen = self._resampled
         new = unseen * (self._luck[:, row].round() - self.means[name])
         interval = self._interval(self.means[name], deviations[:, row] + new)
         return Interval(interval.mean, max(interval.low, 0.0), min(interval.high, 1.0))
 
     def difference(self, first: str, second: str) -> Interval:
-        """Return the mean paired difference `second - first` and its interval, with 0 if too few clusters differ."""
+        """Return the mean paired difference `second - first` and its interval, with 0 in it if few clusters differ."""
         a, b = self.names.index(first), self.names.index(second)
         spread, unseen = self._pair(a, b)
         deviations = spread + unseen * np.sign(self._luck[:, b] - self._luck[:, a])
@@ -147,7 +147,7 @@ class Resamples:
     def near_shares(self, names: Sequence[str], margin: float) -> dict[str, float]:
         """Return the share of resamples in which each of these candidates is less than a margin behind all others.
 
-        On what nobody has asked it loses to each of them.
+        On the unseen cluster it loses to all others.
         """
         shares = {}
         for name in names:
@@ -161,10 +161,10 @@ class Resamples:
         return shares
 
     def to_best(self, name: str, names: Sequence[str]) -> Interval:
-        """Return the difference of a candidate to the highest of several, with an interval that allows for the choice.
+        """Return the difference of a candidate to the best of several, with an interval corrected for this selection.
 
-        The highest of many may be only the luckiest. So the upper end is as many standard errors above the difference
-        as the highest of equal candidates is above this one in 2.5 % of the resamples.
+        The best of many may only be lucky. So the upper end is above the difference by its standard error times the
+        97.5 % quantile, over resamples, of the largest standardized deviation of the others from this candidate.
         """
         best = max(names, key=self.means.__getitem__)
         interval = self.difference(best, name)
@@ -175,7 +175,7 @@ class Resamples:
         by_chance = np.full(N_RESAMPLES, -math.inf)
         for other in names:
             if other != name:
-                # unseen clusters are good or bad for this one, against all others at once
+                # the unseen cluster is good or bad for this candidate, against all others at once
                 seen, unseen = self._pair(b, self.names.index(other))
                 spread = seen + unseen * np.sign(0.5 - self._luck[:, b])
                 errors[other] = float(spread.std())
@@ -184,9 +184,9 @@ class Resamples:
         return Interval(interval.mean, interval.low, max(interval.high, interval.mean + reach))
 
     def _pair(self, a: int, b: int) -> tuple[Array, Array]:
-        """Return how far the difference `b - a` deviates in each resample, by seen clusters and by unseen ones."""
-        deviations, unseen = self._drawn
-        largest = float(np.abs(self._by_group(self.scores[b] - self.scores[a])).max())
+        """Return the deviations of the difference `b - a` in each resample, from seen clusters and the unseen one."""
+        deviations, unseen = self._resampled
+        largest = float(np.abs(self._by_cluster(self.scores[b] - self.scores[a])).max())
         if largest <= _EQUAL:
             largest = 1.0
         return deviations[:, b] - deviations[:, a], unseen * min(largest, 1.0)
@@ -205,21 +205,21 @@ def resample(
     labels: Sequence[Labels] | None = None,
     weights: Sequence[float] | None = None,
 ) -> Resamples:
-    """Resample the clusters of queries of all splits. The same scores always give the same answer.
+    """Resample the clusters of queries of all splits. The result is deterministic.
 
     >>> interval = resample(["run"], [[[1.0] * 50]]).mean("run")
     >>> f"{interval.low:.2f} to {interval.high:.2f}"
     '0.94 to 1.00'
 
     Args:
-        names: of the candidates.
+        names: candidate names.
         scores: for each split the scores of each candidate, from 0 to 1, on the same queries.
-        labels: for each split the labels of its queries. One label in two splits is one cluster. Default: each query is
-            a cluster of its own.
-        weights: one for each split, with a sum of 1. Default: all the same.
+        labels: for each split the cluster labels of its queries. One label in two splits is one cluster. Default: each
+            query is a cluster of its own.
+        weights: the weight of each split, with a sum of 1. Default: all equal.
 
     Raises:
-        DataError: if there is no split, no query in a split, or a score is no number.
+        DataError: if there is no split, no query in a split, or a score is not a number.
     """
     arrays = [np.array(of_split, dtype=float) for of_split in scores]
     sizes = [array.shape[-1] for array in arrays]
@@ -229,7 +229,7 @@ def resample(
         raise DataError("an interval needs a number for every query, got nan.")
     if weights is None:
         weights = [1 / len(arrays)] * len(arrays)
-    clusters = _grouped(labels or [[()] * size for size in sizes])
+    clusters = _clusters(labels or [[()] * size for size in sizes])
     rows = np.repeat(np.arange(len(clusters)), [len(cluster) for cluster in clusters])
     columns = np.concatenate(clusters)
     members = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(clusters), sum(sizes)))
@@ -242,13 +242,13 @@ def resample(
     )
 
 
-def _grouped(labels: Sequence[Labels]) -> list[list[int]]:
-    """Return the indices of each cluster's queries. A label of one query counts only if that is in no other cluster."""
+def _clusters(labels: Sequence[Labels]) -> list[list[int]]:
+    """Return the indices of each cluster's queries. A query that shares no label is a cluster of its own."""
     members: dict[Hashable, list[int]] = {}
     queries = list(chain.from_iterable(labels))
-    for number, of_query in enumerate(queries):
+    for index, of_query in enumerate(queries):
         for label in dict.fromkeys(of_query):
-            members.setdefault(label, []).append(number)
-    shared = sorted({tuple(numbers) for numbers in members.values() if len(numbers) > 1})
+            members.setdefault(label, []).append(index)
+    shared = sorted({tuple(indices) for indices in members.values() if len(indices) > 1})
     with_others = set(chain.from_iterable(shared))
-    return [*map(list, shared), *([number] for number in range(len(queries)) if number not in with_others)]
+    return [*map(list, shared), *([index] for index in range(len(queries)) if index not in with_others)]

@@ -1,4 +1,4 @@
-"""A part of a corpus that is too big to embed often: judged documents, hard ones for BM25, and random ones."""
+"""Sample a corpus that is too large to embed often: judged documents, hard negatives by BM25, and random ones."""
 
 import copy
 import random
@@ -13,18 +13,18 @@ from mteb_longembed.retrieval.ranking import best_documents
 
 from .split import Split
 
-#: So many of BM25's best documents of each query may become hard negatives.
+#: Maximum rank by BM25 of a query's hard negatives.
 _RANKS = 100
 
 
 def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[str]]:
-    """Return the split with at most this many documents, and a note; the split itself, and none, if it is small.
+    """Return the split with at most `n_documents` documents, and a note; the split itself and no note if it is small.
 
-    All judged documents stay. One half of the rest are BM25's best other documents, all queries' first ones before
-    the second ones. The other half are drawn with the seed. The task of a sample has a name of its own.
+    All judged documents are kept. One half of the others are BM25's best unjudged documents, rank by rank over all
+    queries. The other half are sampled with the seed. The task of a sample has a name of its own.
 
     Raises:
-        InputError: if the judged documents alone are more.
+        InputError: if there are more judged documents alone.
     """
     ids = split.corpus["id"][:]
     judged = set(chain.from_iterable(split.judged.values()))
@@ -37,9 +37,9 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[
     if len(ids) <= n_documents:
         return split, []
     kept = _sampled_ids(split, judged & set(ids), n_documents, seed)
-    numbers = [index for index, key in enumerate(ids) if key in kept]
+    indices = [index for index, key in enumerate(ids) if key in kept]
     task = copy.copy(split.task)
-    data: RetrievalSplitData = {**split.data, "corpus": split.corpus.select(numbers)}
+    data: RetrievalSplitData = {**split.data, "corpus": split.corpus.select(indices)}
     task.dataset = {split.subset: {split.split: data}}
     # mteb finds results by name: results of a sample must not pass for results of the whole task
     update = {"name": f"{task.metadata.name}-sample{n_documents}"}
@@ -49,13 +49,13 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[
 
 
 def _sampled_ids(split: Split, kept: set[str], n_documents: int, seed: int) -> set[str]:
-    """Return the ids of the documents in the sample: the required ones, hard ones, and drawn ones."""
+    """Return the ids of the sampled documents: required ones, hard negatives and random ones."""
     ids = split.documents.ids
     scorer = PassageBM25()
     scorer.fit(split.documents)
     by_query = []
     for best in best_documents(scorer, list(split.queries.values()), _RANKS, len(ids)):
-        pairs = [(-score, ids[number]) for score, number in best]
+        pairs = [(-score, ids[index]) for score, index in best]
         by_query.append([key for _, key in sorted(pairs)])
     n_hard = len(kept) + (n_documents - len(kept)) // 2
     for key in chain.from_iterable(zip_longest(*by_query)):

@@ -22,7 +22,7 @@ class Split:
     """One split of one subset of a task.
 
     Args:
-        task: a copy of the task that has only this split, and the rule that scores rankings.
+        task: a copy of the task with only this split, and with the rule on identical ids.
         subset: the subset's name in mteb.
         split: the split's name in mteb.
         metrics: the first one ranks.
@@ -43,7 +43,7 @@ class Split:
 
     @property
     def data(self) -> RetrievalSplitData:
-        """What mteb loaded."""
+        """The data that mteb loaded."""
         return self.task.dataset[self.subset][self.split]
 
     @property
@@ -53,12 +53,12 @@ class Split:
 
     @cached_property
     def judged(self) -> dict[str, Mapping[str, int]]:
-        """The judgements of each query that has any."""
+        """The judgements of each judged query."""
         return {query: documents for query, documents in self.data["relevant_docs"].items() if documents}
 
     @property
     def judged_queries(self) -> dict[str, str]:
-        """The text of each query that has judgements."""
+        """The text of each judged query."""
         return {query: text for query, text in self.queries.items() if query in self.judged}
 
     @cached_property
@@ -69,12 +69,12 @@ class Split:
 
     @cached_property
     def documents(self) -> Documents:
-        """The documents as models read them: title first."""
+        """The documents as models read them, title first."""
         return documents_of(self.corpus, self.task.metadata, self.subset)
 
     @cached_property
     def clusters(self) -> dict[str, list[str]]:
-        """Cluster labels of judged queries: as their file says, or else their relevant documents."""
+        """Cluster labels of judged queries: from their file, or else their relevant documents."""
         named = self.task.clusters if isinstance(self.task, OwnData) else {}
         clusters = {}
         for query, documents in self.judged.items():
@@ -85,7 +85,7 @@ class Split:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all that was loaded."""
+        """A hash of the data."""
         return data_identity(self.task, self.split, [self.subset])
 
     def left_out(self) -> list[str]:
@@ -95,29 +95,29 @@ class Split:
             sentences += self.task.unjudged.get(self.split, [])
         name = ", ".join(self.label)
         n_empty = sum(not text.strip() for text in self.documents.texts)
-        n_asked = len(self.queries)
+        n_queries = len(self.queries)
         n_judged = len(self.judged_queries)
-        if n_judged < n_asked:
-            sentences.append(f"{name}: {n_asked - n_judged:,} of {n_asked:,} queries have no judgement.")
+        if n_judged < n_queries:
+            sentences.append(f"{name}: {n_queries - n_judged:,} of {n_queries:,} queries have no judgement.")
         if n_empty:
             sentences.append(f"{name}: {n_empty:,} of {len(self.corpus):,} documents have no text.")
         return sentences
 
     def identical_queries(self) -> list[str]:
-        """Return a note if queries are documents too, with the same id and text, unless the rule excludes them.
+        """Return a note if queries are documents too, with the same id and text, unless these are excluded.
 
-        In one public data set all 30 queries are such: nDCG@1 was 0.0 for every model.
+        In one public data set all 30 queries are documents: nDCG@1 was 0.0 for every model.
         """
         if self.task.ignore_identical_ids:
             return []
-        asked = self.judged_queries.items()
+        queries = self.judged_queries.items()
         texts = self.documents.texts
-        numbers = self.documents.indices
-        n = sum(texts[numbers[query]].strip() == text.strip() for query, text in asked if query in numbers)
+        index_of = self.documents.indices
+        n = sum(texts[index_of[key]].strip() == text.strip() for key, text in queries if key in index_of)
         if not n:
             return []
         return [
-            f"{', '.join(self.label)}: {n:,} of {len(asked):,} queries are documents too, with the same id and text, "
+            f"{', '.join(self.label)}: {n:,} of {len(queries):,} queries are documents too, with the same id and text, "
             "so that each finds itself first: --ignore-identical-ids leaves that document out (BEIR's rule)."
         ]
 
@@ -125,12 +125,12 @@ class Split:
 def splits_of(
     task: AbsTaskRetrieval, metrics: Sequence[Metric] = (), *, ignore_identical_ids: bool = False
 ) -> list[Split]:
-    """Return the splits of a task, which is loaded and otherwise does not change.
+    """Return the splits of a task, which is loaded and otherwise not changed.
 
     Args:
         task: any retrieval task.
         metrics: the first one ranks. Default: the task's main score.
-        ignore_identical_ids: whether a document with the id of the query does not count (BEIR's rule).
+        ignore_identical_ids: whether to ignore a document with the id of the query (BEIR's rule).
 
     Raises:
         DataError: if a split has no document.
@@ -147,8 +147,8 @@ def splits_of(
             own.filter_eval_splits([split])
             own.hf_subsets = [subset]
             own.ignore_identical_ids = rule
-            made = Split(own, subset, split, chosen)
-            if not len(made.corpus):
-                raise DataError(f"{', '.join(made.label)}: a corpus needs at least one document, got none.")
-            splits.append(made)
+            one = Split(own, subset, split, chosen)
+            if not len(one.corpus):
+                raise DataError(f"{', '.join(one.label)}: a corpus needs at least one document, got none.")
+            splits.append(one)
     return splits

@@ -154,7 +154,7 @@ def test_a_mean_has_scipys_interval_for_the_same_confidence() -> None:
 def test_few_clusters_spread_as_students_t_says() -> None:
     """Weights are uniform on the simplex of n + 1, the last for what nobody has asked; residuals have n - 1 degrees."""
     scores = np.array([0.2, 0.3, 0.45, 0.5, 0.7, 0.8])
-    deviations, _ = candidates(list(scores))._drawn
+    deviations, _ = candidates(list(scores))._resampled
     enlarged = stats.t.ppf(0.975, 5) / stats.norm.ppf(0.975)
     spread = math.sqrt(((scores - scores.mean()) ** 2).sum() / (8 * 5))
     assert deviations.std() == pytest.approx(enlarged * spread, rel=0.025)
@@ -316,5 +316,5 @@ def test_an_interval_stays_among_the_possible_scores_and_is_the_same_every_time(
     assert mean_interval([1.0] * 1000 + [0.5]).high <= 1.0
     assert mean_interval([0.0] * 1000 + [0.5]).low >= 0.0
     whole = mean_interval([0.1, 0.9, 0.4])
-    monkeypatch.setattr(resampling, "_PART", 4 * 900)  # the parts in which it is drawn do not matter
+    monkeypatch.setattr(resampling, "_BLOCK", 4 * 900)  # the size of blocks does not matter
     assert mean_interval([0.1, 0.9, 0.4]) == whole
