@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print, or remove, what is kept."""
+    """Print or clear the caches."""
     from tabulate import tabulate  # type: ignore[import-untyped]
 
     root = cache_folder()
@@ -43,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _rows(root: Path) -> list[Json]:
-    """Return what is kept, with its size in bytes."""
+    """Return the entries of the caches with their sizes in bytes."""
     rows: list[Json] = []
     embeddings = sum(path.stat().st_size for path in root.glob("embeddings-*.sqlite*"))
     if embeddings:
@@ -58,7 +58,7 @@ def _rows(root: Path) -> list[Json]:
 
 
 def _files(root: Path) -> list[Path]:
-    """Return the files of our caches, and no others that the folder may hold."""
+    """Return the files of our caches, without other files of the folder."""
     return [
         *root.glob("embeddings-*.sqlite*"),
         *(path for path in root.glob(f"{INDEXES}/*/*") if path.is_file()),

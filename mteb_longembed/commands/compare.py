@@ -1,4 +1,4 @@
-"""Run the ways of embedding long documents that fit a model, on the same data.
+"""Compare methods of embedding long documents that fit a model, on the same data.
 
 The answer says which one is best, which one is nearly as good but cheaper, and what to type next. If the command was
 interrupted, the same command continues from there. Example:
@@ -46,43 +46,43 @@ def _run(text: str) -> tuple[str, str]:
 
 def _helps(options: type) -> dict[str, str]:
     """Return the description of each field in the docstring of a class."""
-    told = (inspect.getdoc(options) or "").partition("Args:\n")[2].partition("\n\n")[0]
-    lines = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", told, re.MULTILINE)
+    described = (inspect.getdoc(options) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    lines = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", described, re.MULTILINE)
     return {name: " ".join(text.split()).rstrip(".").replace("%", "%%") for name, text in lines}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command: the fields of `Data` and `Options`, with the same help, and a few more."""
-    told = _helps(Data)
+    helps = _helps(Data)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="bases: an alias, a hub id, a folder")
     data = parser.add_argument_group("data")
-    data.add_argument("-t", "--tasks", nargs="+", metavar="TASK", help=told["tasks"])
-    data.add_argument("-b", "--benchmarks", nargs="+", metavar="NAME", help=told["benchmarks"])
-    data.add_argument("--eval-splits", nargs="+", metavar="SPLIT", help=told["eval_splits"])
-    data.add_argument("--data", type=Path, metavar="FOLDER", help=told["folder"])
-    data.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=told["corpus"])
-    data.add_argument("--queries", type=Path, metavar="FILE", help=told["queries"])
-    data.add_argument("--qrels", type=Path, metavar="FILE", help=told["qrels"])
-    data.add_argument("--language", metavar="CODE", help=told["language"])
-    told = _helps(Options)
-    data.add_argument("--metric", nargs="+", help=told["metric"])
-    data.add_argument("--ignore-identical-ids", action="store_true", help=told["ignore_identical_ids"])
-    data.add_argument("--sample", type=int, metavar="N", help=told["sample"])
+    data.add_argument("-t", "--tasks", nargs="+", metavar="TASK", help=helps["tasks"])
+    data.add_argument("-b", "--benchmarks", nargs="+", metavar="NAME", help=helps["benchmarks"])
+    data.add_argument("--eval-splits", nargs="+", metavar="SPLIT", help=helps["eval_splits"])
+    data.add_argument("--data", type=Path, metavar="FOLDER", help=helps["folder"])
+    data.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=helps["corpus"])
+    data.add_argument("--queries", type=Path, metavar="FILE", help=helps["queries"])
+    data.add_argument("--qrels", type=Path, metavar="FILE", help=helps["qrels"])
+    data.add_argument("--language", metavar="CODE", help=helps["language"])
+    helps = _helps(Options)
+    data.add_argument("--metric", nargs="+", help=helps["metric"])
+    data.add_argument("--ignore-identical-ids", action="store_true", help=helps["ignore_identical_ids"])
+    data.add_argument("--sample", type=int, metavar="N", help=helps["sample"])
     candidates = parser.add_argument_group("candidates")
-    candidates.add_argument("--strategies", type=_keys, metavar="KEY,KEY,...", help=told["strategies"])
-    candidates.add_argument("--target", metavar="TOKENS", help=told["target"])
+    candidates.add_argument("--strategies", type=_keys, metavar="KEY,KEY,...", help=helps["strategies"])
+    candidates.add_argument("--target", metavar="TOKENS", help=helps["target"])
     run = "a TREC run file of another program, such as --run elastic=elastic.trec; several times for several"
     candidates.add_argument(
         "--run", dest="runs", type=_run, action="append", default=[], metavar="NAME=FILE", help=run
     )
-    candidates.add_argument("--quick", action="store_true", help=told["quick"])
-    words = "leave out BM25 and the fusion with BM25"
-    candidates.add_argument("--no-bm25", dest="bm25", action="store_false", help=words)
+    candidates.add_argument("--quick", action="store_true", help=helps["quick"])
+    without = "leave out BM25 and the fusion with BM25"
+    candidates.add_argument("--no-bm25", dest="bm25", action="store_false", help=without)
     machine = parser.add_argument_group("run")
-    machine.add_argument("--device", help=told["device"])
-    machine.add_argument("--dtype", choices=("fp32", "bf16", "fp16"), help=told["dtype"])
+    machine.add_argument("--device", help=helps["device"])
+    machine.add_argument("--dtype", choices=("fp32", "bf16", "fp16"), help=helps["dtype"])
     output = parser.add_argument_group("output")
-    output.add_argument("--output-folder", type=Path, metavar="DIR", help=told["output_folder"])
+    output.add_argument("--output-folder", type=Path, metavar="DIR", help=helps["output_folder"])
     figure = "draw the scores with their intervals into FILE: .svg, .png or .pdf"
     output.add_argument("--figure", type=Path, metavar="FILE", help=figure)
     gate = "end with status 1 if this run is significantly below the first --run: a regression test"
@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Compare, print and write. All options but those for the output are passed on to `mteb_longembed.compare`.
+    """Compare, print and write. All options except output options are passed on to `mteb_longembed.compare`.
 
     Raises:
         LongEmbedError: as `mteb_longembed.compare` does.
@@ -99,7 +99,7 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.hub import silence
 
     own = ("command", "figure", "json", "gate", "runs")
-    given = {key: value for key, value in vars(args).items() if key not in own and value is not None}
+    options = {key: value for key, value in vars(args).items() if key not in own and value is not None}
     names = [name for name, _ in args.runs]
     if len(set(names)) < len(names):
         raise InputError(f"each --run needs a name of its own, got {', '.join(names)}.")
@@ -116,19 +116,19 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.comparing.verdict import gate
 
         if args.figure:
-            figures.prepare(args.figure)  # a wrong name is told now, and not at the end of a long run
-        gc.freeze()  # the search for garbage after each candidate need not look through the imports
+            figures.prepare(args.figure)  # report a wrong name now, not after a long run
+        gc.freeze()  # garbage collection after each candidate skips the imports
         before = signal(SIGTERM, default_int_handler)
         try:
-            comparison = compare(**given, runs=dict(args.runs), show=not args.json)
+            comparison = compare(**options, runs=dict(args.runs), show=not args.json)
         finally:
             signal(SIGTERM, before)
     if args.json:
         print(as_json(comparison), end="")
     else:
         _print(comparison)
-    sys.stdout.flush()  # a disk may refuse what follows, and the answer is there
-    output = Path(given.get("output_folder", Options.output_folder))
+    sys.stdout.flush()  # print the answer even if the writes below fail
+    output = Path(options.get("output_folder", Options.output_folder))
     folder = write_all(comparison, output, shlex.join(["mteb-longembed", *sys.argv[1:]]))
     if args.figure:
         figures.write(draw_figure(comparison), args.figure)
@@ -144,7 +144,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _print(comparison: Comparison) -> None:
-    """Print the answer in three lines, what the numbers cannot see, and the first table; the page has the others."""
+    """Print the answer in three lines, the cautions, and the first table; the page has the others."""
     from mteb_longembed.comparing.page import ranking_table
     from mteb_longembed.files import printable
 

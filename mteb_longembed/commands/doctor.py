@@ -23,12 +23,12 @@ _PACKAGES = (
     "mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch", "huggingface-hub", "datasets",
     "faiss-cpu",
 )  # fmt: skip
-#: Whether a new Python has the hook that waits for `import mteb`.
+#: Check whether a new Python process has the hook that waits for `import mteb`.
 _WATCHES = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
-#: The width of the model by whose products types are measured, and how many of these.
+#: The width of the matrices whose products are timed in each type, and the number of rounds.
 _WIDTH = 768
 _ROUNDS = 20
-#: Minimum speed-up that is worth the lower precision of a type. Passes gain less than products do.
+#: Minimum speed-up that is worth the lower precision of a type. Passes gain less than matrix products.
 _PAYS = 2.0
 
 
@@ -38,32 +38,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print what was found. The exit status is 1 if there is a problem."""
+    """Print all sections and problems. The exit status is 1 if there is a problem."""
     sections = {"versions": versions(), "hub": hub(), "devices": devices(), "caches": caches()}
-    found = []
+    problems = []
     if not sections["versions"]["mteb finds this package"]:
-        found.append(
+        problems.append(
             "the mteb command does not find our tasks and models, because mteb_longembed.pth is not installed or "
             "MTEB_LONGEMBED_AUTOLOAD=0 is set; in Python, import mteb_longembed registers them by hand."
         )
     if not sections["hub"]["answers"] and not sections["hub"]["offline (HF_HUB_OFFLINE)"]:
-        found.append(
+        problems.append(
             f"the hub at {sections['hub']['address']} does not answer, so only models and data of the cache can be "
             "used; HF_HUB_OFFLINE=1 says that this is wanted."
         )
     if args.json:
-        print(json.dumps({**sections, "problems": found}, indent=2))
+        print(json.dumps({**sections, "problems": problems}, indent=2))
     else:
         for title, section in sections.items():
             print(title)
             for name, value in section.items():
                 print(f"  {name:<32}{value}")
-        print("\n".join(f"problem: {problem}" for problem in found) or "no problem found")
-    return int(bool(found))
+        print("\n".join(f"problem: {problem}" for problem in problems) or "no problem found")
+    return int(bool(problems))
 
 
 def versions() -> Json:
-    """Return the versions of Python and of the packages that change results, and whether mteb finds this package."""
+    """Return the versions of Python and of packages that affect results, and whether mteb finds this package."""
     # from another folder, so that a checkout in the working folder does not look like an installed package
     elsewhere = Path(sys.executable).parent
     command = [sys.executable, "-c", _WATCHES]
@@ -74,7 +74,7 @@ def versions() -> Json:
 
 
 def hub() -> Json:
-    """Return where the hub is, and whether it answers."""
+    """Return the address of the hub, and whether it answers."""
     from huggingface_hub import constants
 
     from mteb_longembed.hub import hub_answers
@@ -99,16 +99,16 @@ def devices() -> Json:
         section[f"cpu, {name}"] = f"{gain:.2f} times as fast as fp32 in products of matrices: {advice}"
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
-        for number in range(torch.accelerator.device_count()):
+        for index in range(torch.accelerator.device_count()):
             name = kind.type
             if kind.type == "cuda":
-                name = torch.cuda.get_device_name(number)
-            section[f"{kind.type}:{number}"] = name
+                name = torch.cuda.get_device_name(index)
+            section[f"{kind.type}:{index}"] = name
     return section
 
 
 def _gain(dtype: torch.dtype) -> float:
-    """Measure how much faster than fp32 the CPU multiplies matrices of a type: the best of a few products of each."""
+    """Measure the CPU's speed-up of matrix products in a type over fp32, by the best of a few rounds."""
     import torch
 
     seconds = {}
@@ -124,12 +124,12 @@ def caches() -> Json:
 
     from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 
-    store = EmbeddingCache.from_environment(os.environ)
+    cache = EmbeddingCache.from_environment(os.environ)
     folders = {
         "models (HF_HOME)": constants.HF_HUB_CACHE,
         # mteb's own rule: importing mteb takes seconds
         "results of mteb (MTEB_CACHE)": os.environ.get("MTEB_CACHE") or str(Path.home() / ".cache" / "mteb"),
     }
-    if store is not None:
-        folders["embeddings"] = str(store.folder)
+    if cache is not None:
+        folders["embeddings"] = str(cache.folder)
     return folders

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Export a model, and print what the exported folder lacks.
+    """Export a model, and print how the exported folder differs from it.
 
     Raises:
         LongEmbedError: as `mteb_longembed.export` does.

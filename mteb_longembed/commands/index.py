@@ -1,6 +1,6 @@
 """Encode your own documents once, and save the index: `mteb-longembed search FOLDER` opens it at once.
 
-An interrupted call goes on from its finished embeddings, which the embedding cache keeps.
+An interrupted call resumes from its finished embeddings, which are in the embedding cache.
 """
 
 import argparse
@@ -13,15 +13,15 @@ from mteb_longembed.commands import JSON
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    told = "any name for mteb run -m, such as mini-rope+windows; a model alone means its recommended preset"
-    parser.add_argument("model", metavar="MODEL", help=told)
-    told = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
-    parser.add_argument("--corpus", type=Path, required=True, metavar="FILE_OR_FOLDER", help=told)
+    text = "any name for mteb run -m, such as mini-rope+windows; a model alone means its recommended preset"
+    parser.add_argument("model", metavar="MODEL", help=text)
+    text = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
+    parser.add_argument("--corpus", type=Path, required=True, metavar="FILE_OR_FOLDER", help=text)
     parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder for the index")
-    told = "the language of the documents, such as deu or zho-Hans, for BM25 (default: English)"
-    parser.add_argument("--language", metavar="CODE", help=told)
-    told = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
-    parser.add_argument("--device", help=told)
+    text = "the language of the documents, such as deu or zho-Hans, for BM25 (default: English)"
+    parser.add_argument("--language", metavar="CODE", help=text)
+    text = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
+    parser.add_argument("--device", help=text)
     parser.add_argument("--json", action="store_true", help=JSON)
 
 
@@ -53,10 +53,10 @@ def main(args: argparse.Namespace) -> int:
         }
         print(json.dumps({**facts, "bytes": n_bytes, "seconds": round(seconds, 3)}, indent=2))
         return 0
-    parts = [f"{len(searcher):,} documents"]
+    summary = [f"{len(searcher):,} documents"]
     if n_vectors:
-        parts.append(f"{n_vectors:,} vectors")
-    parts += [f"{n_bytes / 2**20:,.1f} MB", f"{seconds:,.0f} s"]
-    print(f"Saved {args.to}: {', '.join(parts)}.")
-    print(f'Ask it: mteb-longembed search {args.to} "YOUR QUESTION"')
+        summary.append(f"{n_vectors:,} vectors")
+    summary += [f"{n_bytes / 2**20:,.1f} MB", f"{seconds:,.0f} s"]
+    print(f"Saved {args.to}: {', '.join(summary)}.")
+    print(f'Search it: mteb-longembed search {args.to} "YOUR QUESTION"')
     return 0

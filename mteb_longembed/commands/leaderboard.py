@@ -19,8 +19,8 @@ BENCHMARKS = ["LongEmbed+", "NanoLongEmbed", "LongEmbed"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    told = "a folder that `mteb run` wrote (its default is results/)"
-    parser.add_argument("results", type=Path, metavar="RESULTS", help=told)
+    text = "a folder that `mteb run` wrote (its default is results/)"
+    parser.add_argument("results", type=Path, metavar="RESULTS", help=text)
     parser.add_argument(
         "--port", type=int, default=7860, metavar="N", help="the port of the page (default: 7860)"
     )
@@ -38,19 +38,19 @@ def main(args: argparse.Namespace) -> int:
 
     from mteb_longembed.hub import silence
 
-    warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
+    warnings.filterwarnings("ignore", ".*: Missing splits")  # the table shows them as empty cells
     logging.getLogger("mteb.leaderboard").addHandler(logging.NullHandler())  # it logs the time of each step
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    # gradio asks its own page whether it answers: never through a proxy
+    # gradio checks that its own page answers, which must not go through a proxy
     os.environ["no_proxy"] = f"{os.environ.get('no_proxy', '')},{HOST}"
-    if not args.results.is_dir():  # mteb would make it
+    if not args.results.is_dir():  # mteb would create it
         raise InputError(f"there is no folder {args.results}: give the --output-folder of `mteb run`.")
     with silence():
         benchmarks = mteb.get_benchmarks(BENCHMARKS)
         tasks = list(chain.from_iterable(benchmark.tasks for benchmark in benchmarks))
         try:
             results = ResultCache(args.results).load_results(tasks=tasks, load_experiments="match_name")
-        except ValueError as error:  # half a file, or fields of other types
+        except ValueError as error:  # a truncated file, or fields of other types
             raise InputError(
                 f"mteb cannot read all results in {args.results}: mteb-longembed report {args.results} names the file."
             ) from error

@@ -10,12 +10,12 @@ from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.commands import JSON
 
-#: The text of a part, and its data for JSON.
+#: The text of a section, and its data for JSON.
 Part = tuple[str, Sequence[Mapping[str, object]]]
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one part or all parts."""
+    """Print one section or all."""
     chosen = {name: part() for name, part in _PARTS.items() if args.what in (None, name)}
     if args.json:
         print(json.dumps({name: data for name, (_, data) in chosen.items()}, indent=2))
@@ -47,7 +47,7 @@ def strategies() -> Part:
             lines.append(f"  {'':<12}{f'{name}={text}':<20}{meaning[name]}")
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
-    # settings of a BM25 beside its model
+    # `expand` is a setting of BM25 alone
     of_models = ["vectors", *(name for name in SEARCH_SETTINGS if name != "expand")]
     for title, settings in (("any", of_models), ("bm25", BM25_SETTINGS)):
         lines.append(f"  {title:<10}{' '.join(f'{name}=' for name in settings)} (docs/adapt.md)")

@@ -1,4 +1,4 @@
-"""Show what each strategy gains over its base, from the result folders of `mteb run`.
+"""Show the gain of each strategy over its base, from the result folders of `mteb run`.
 
 Example: mteb-longembed report results/ --figure by-length.svg
 """
@@ -32,24 +32,24 @@ FORMATS: dict[str, Callable[[pd.DataFrame], str]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    told = "folders that `mteb run` wrote (its default is results/); subfolders are searched too"
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=told)
-    told = "format of the table (default: terminal)"
-    parser.add_argument("--format", choices=list(FORMATS), default="terminal", help=told)
-    told = (
+    text = "folders that `mteb run` wrote (its default is results/); subfolders are searched too"
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=text)
+    text = "format of the table (default: terminal)"
+    parser.add_argument("--format", choices=list(FORMATS), default="terminal", help=text)
+    text = (
         "the scores of Passkey and Needle by length of the documents, one row for each model, as in the paper"
     )
-    parser.add_argument("--by-length", action="store_true", help=told)
-    told = "draw the scores by length of the documents into FILE: .svg, .png or .pdf"
-    parser.add_argument("--figure", type=Path, metavar="FILE", help=told)
-    told = "the same as --format json"
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help=told)
+    parser.add_argument("--by-length", action="store_true", help=text)
+    text = "draw the scores by length of the documents into FILE: .svg, .png or .pdf"
+    parser.add_argument("--figure", type=Path, metavar="FILE", help=text)
+    text = "the same as --format json"
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help=text)
 
 
 def main(args: argparse.Namespace) -> int:
     """Read results, print the table, and write the figure.
 
-    Files that are skipped are named on standard error.
+    Skipped files are listed on standard error.
 
     Raises:
         InputError: if there are no results of LongEmbed tasks, or the figure cannot be written, or

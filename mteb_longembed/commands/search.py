@@ -1,6 +1,6 @@
 """Search your own documents for questions.
 
-The index stays in the cache, so a second call encodes only what has changed. `index` saves one to a folder.
+The index is kept in the cache, so a second call encodes only changed documents. `index` saves one to a folder.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
     from mteb_longembed.retrieval.hit import Hit
     from mteb_longembed.retrieval.searcher import Searcher
 
-#: Characters of a passage that are shown without `--full`.
+#: Maximum characters of a passage without `--full`.
 _SHOWN = 240
-#: If more than this share of all text is not read, we say so.
+#: A larger unread share of the text is reported.
 _MOST_CUT = 0.1
-#: What JSON shows of a hit.
-_KEYS = ("id", "score", "start", "end", "passage", "words")
+#: The fields of a hit in JSON.
+_KEYS = ("id", "score", "start", "end", "passage", "matched_terms")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    told = (
+    text = (
         "a model, which gets its recommended preset; any name for mteb run -m; or the folder of a saved index"
     )
-    parser.add_argument("model", metavar="MODEL", help=told)
+    parser.add_argument("model", metavar="MODEL", help=text)
     parser.add_argument("query", nargs="+", metavar="QUESTION", help="questions")
-    told = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
-    parser.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=told)
+    text = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
+    parser.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=text)
     parser.add_argument("-k", type=int, default=5, help="documents for a question (default: 5)")
-    told = "the language of the documents, such as deu or zho-Hans; BM25 splits text by it (default: English)"
-    parser.add_argument("--language", metavar="CODE", help=told)
-    told = "do not look for the best window of a document that has one vector"
-    parser.add_argument("--no-passages", dest="passages", action="store_false", help=told)
-    told = "print whole passages, and not their best sentences alone"
-    parser.add_argument("--full", action="store_true", help=told)
-    told = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
-    parser.add_argument("--device", help=told)
+    text = "the language of the documents, such as deu or zho-Hans; BM25 splits text by it (default: English)"
+    parser.add_argument("--language", metavar="CODE", help=text)
+    text = "do not look for the best window of a document that has one vector"
+    parser.add_argument("--no-passages", dest="passages", action="store_false", help=text)
+    text = "print whole passages, and not their best sentences alone"
+    parser.add_argument("--full", action="store_true", help=text)
+    text = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
+    parser.add_argument("--device", help=text)
     parser.add_argument("--no-cache", dest="cache", action="store_false", help="keep no index")
     parser.add_argument("--json", action="store_true", help=JSON)
 
@@ -87,7 +87,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _searcher(args: argparse.Namespace) -> Searcher:
-    """Open a saved index, or the one that the cache keeps of the corpus, or make one."""
+    """Open a saved index, or the cached index of the corpus, or build one."""
     from mteb_longembed.retrieval.kept_index import kept_index
     from mteb_longembed.retrieval.opening import open_index, search
     from mteb_longembed.retrieval.storage import holds_index
@@ -103,15 +103,15 @@ def _searcher(args: argparse.Namespace) -> Searcher:
 
     name = recommended(args.model)
     if name != args.model:
-        told = describe(name)
+        text = describe(name)
         _note(
-            f"searching with {name}{': ' + told if told else ''} ({args.model}+none is the model as it is)."
+            f"searching with {name}{': ' + text if text else ''} ({args.model}+none is the model as it is)."
         )
 
     def make() -> Searcher:
-        made = search(name, device=args.device, passages=args.passages, language=args.language)
-        _warn_of_unread_text(made, args.corpus)
-        return made
+        searcher = search(name, device=args.device, passages=args.passages, language=args.language)
+        _warn_of_unread_text(searcher, args.corpus)
+        return searcher
 
     key = absolute_name(name), args.language
     options = {"passages": args.passages, "use_cache": args.cache}
@@ -122,7 +122,7 @@ def _searcher(args: argparse.Namespace) -> Searcher:
 
 
 def _warn_of_unread_text(searcher: Searcher, corpus: Path) -> None:
-    """Say how much of a corpus a model does not read, before it encodes the rest. Estimated from characters."""
+    """Report the share of a corpus that a model does not read, before it encodes. Estimated from characters."""
     from mteb_longembed.data.check import read_texts
     from mteb_longembed.encoders.tokens import estimated_tokens
 
@@ -138,7 +138,7 @@ def _warn_of_unread_text(searcher: Searcher, corpus: Path) -> None:
 
 
 def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) -> None:
-    """Print the hits of each question, with the sentences that answer it: a model chooses them, or shared terms."""
+    """Print the hits of each question with their best sentences, chosen by a model or by shared terms."""
     from mteb_longembed.retrieval.passages import excerpt
 
     scores = None
@@ -148,17 +148,23 @@ def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) 
         if len(hits_of) > 1:
             print(query)
         if not hits:
-            print("No document has a word of the question.")
+            print("No document has a term of the question.")
         for rank, hit in enumerate(hits, start=1):
             print(f"{rank}. {hit.score:.3f}  {printable(hit.id)}  characters {hit.start:,} to {hit.end:,}")
             shown = len(hit.passage) if full else _SHOWN
-            passage = excerpt(hit.passage, query, shown, searcher.language, hit.words.values(), scores)
+            passage = excerpt(
+                hit.passage, query, shown, searcher.language, hit.matched_terms.values(), scores
+            )
             print(textwrap.indent(textwrap.fill(printable(passage), 100), "   "))
-            matched = [f"{asked} -> {word}" for asked, word in hit.words.items() if asked != word]
+            matched = [
+                f"{query_term} -> {term}"
+                for query_term, term in hit.matched_terms.items()
+                if query_term != term
+            ]
             if matched:
                 print(f"   {printable(', '.join(matched))}")
 
 
 def _note(text: str) -> None:
-    """Print a sentence on standard error, apart from JSON."""
+    """Print a message on standard error, apart from JSON."""
     print(f"mteb-longembed: {printable(text)}", file=sys.stderr)

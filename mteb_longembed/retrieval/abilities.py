@@ -1,4 +1,4 @@
-"""What some scorers can do beside scoring: take further documents, drop some, be saved, show passages by vectors."""
+"""Optional abilities of scorers: take further documents, drop documents, be saved, show passages by vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GrowingScorer(Protocol):
     """A scorer that takes further documents."""
 
     def add(self, documents: Documents) -> None:
-        """Receive the previous documents and further ones behind them, and keep what was fitted."""
+        """Index the previous documents followed by further ones, and keep what was fitted."""
 
 
 @runtime_checkable
@@ -31,18 +31,18 @@ class ShrinkingScorer(Protocol):
 
 @runtime_checkable
 class SavableScorer(Protocol):
-    """A scorer that a saved index restores."""
+    """A scorer that can be saved and restored."""
 
     def save(self, writer: Writer) -> None:
-        """Write what was read and fitted."""
+        """Write the index and what was fitted."""
 
     def restore(self, reader: Reader, documents: Documents) -> None:
-        """Take over what was written."""
+        """Restore what `save` has written."""
 
 
 @runtime_checkable
 class ScorerWithVectors(Protocol):
-    """A scorer over a pass, or a hybrid. An index of BM25 alone opens without importing them."""
+    """A scorer over a pass, or a hybrid. An index of BM25 alone opens without importing these."""
 
     @property
     def shown(self) -> PassScorer:

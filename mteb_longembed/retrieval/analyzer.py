@@ -14,7 +14,7 @@ from mteb_longembed.word_borders import stands_alone, visible, word_borders
 
 #: Minimum number of letters of a term in a language that separates words by spaces.
 _SHORTEST = 2
-#: Stands for what is not a term: a stop word, or a word that is too short.
+#: The id of a word that is not a term: a stop word, or too short.
 NO_TERM = -1
 #: Turkish and Azerbaijani have two letters i, with and without a dot.
 _TURKIC = str.maketrans("Iİ", "ıi")
@@ -25,9 +25,9 @@ class Language:
     """Stemmer and stop words of a language, the same as in mteb's BM25.
 
     Args:
-        code: as mteb writes it, such as `deu-Latn`.
-        stemmer: Snowball algorithm such as `german`; None where there is no stemmer.
-        stop_words: in lower case.
+        code: language code as in mteb, such as `deu-Latn`.
+        stemmer: Snowball algorithm such as `german`; None without a stemmer.
+        stop_words: stop words in lower case.
     """
 
     code: str
@@ -37,7 +37,7 @@ class Language:
     @classmethod
     def of(cls, code: str) -> Language:
         """Look up a language in mteb's table."""
-        # a saved index has these values, and opens without mteb
+        # a saved index has these values, so it opens without mteb
         from bm25s.tokenization import Tokenizer
 
         from mteb_longembed.mteb_compat import bm25_language
@@ -56,17 +56,17 @@ class Terms:
 
 
 class Analyzer:
-    """Turn texts of one language into terms. The id of a term is its rank of first appearance.
+    """Turn texts of one language into terms. Term ids follow the order of first appearance.
 
     English terms are exactly the terms of mteb's BM25. No term is dropped for being frequent.
 
-    Differs: marks belong to the letter before them; a letter is the same in each of its Unicode forms (NFKC), so a
-        ligature is its letters and a subscript a digit; characters without width do not count; scripts without spaces
-        are split in every language, and other words between them stay whole.
+    Differs: combining marks belong to the letter before them; Unicode forms of a letter are normalized (NFKC), so a
+        ligature is its letters and a subscript a digit; zero-width characters are ignored; scripts without spaces are
+        split in every language, and other words between them stay whole.
 
     Args:
         language: stemmer and stop words.
-        stems: whether words with one stem are one term, where the language has a stemmer.
+        stems: whether to stem words, if the language has a stemmer.
     """
 
     def __init__(self, language: Language, *, stems: bool = True) -> None:
@@ -79,10 +79,10 @@ class Analyzer:
         self._stop_words = language.stop_words
         #: Term -> its id.
         self.vocabulary: dict[str, int] = {}
-        #: A word as it stands in a text -> the id of its form: in lower case, not yet stemmed.
+        #: A word as written in a text -> the id of its form: in lower case, not yet stemmed.
         self._form_of = cache(self._new_form)
         self._form_ids: dict[str, int] = {}
-        #: For each form the id of its term, and how often it was read.
+        #: For each form the id of its term, and its number of occurrences.
         self._term_of_form = array("i")
         self._counts = array("q")
 
@@ -99,24 +99,24 @@ class Analyzer:
         return Terms(ids[positions], positions, starts)
 
     def query_terms(self, text: str) -> list[tuple[str, str]]:
-        """Return each term of a query with its form (as typed, in lower case), known or not.
+        """Return each term of a query with its form (as typed, in lower case), in the vocabulary or not.
 
         >>> Analyzer(Language("eng-Latn", "english", frozenset(["the"]))).query_terms("The lamps were lit.")
         [('lamp', 'lamps'), ('were', 'were'), ('lit', 'lit')]
         """
         starts, ends = word_borders(text)
-        found = []
+        terms = []
         for form in map(self._normalized, _slices(text, starts, ends)):
             term = self._term(form)
             if term is not None:
-                found.append((term, form))
-        return found
+                terms.append((term, form))
+        return terms
 
     def forms(self) -> list[str]:
-        """Return the most frequent form of each term: people write it, and models know it, unlike the stem."""
+        """Return the most frequent form of each term: unlike the stem, people write it and models know it."""
         forms = list(self._form_ids)
         names = [""] * len(self)
-        # written in rising order of frequency, so that the most frequent form (the first of equals) stays
+        # assigned in ascending order of frequency, so that the most frequent form (the first of equals) stays
         for form in np.argsort(-np.array(self._counts), kind="stable")[::-1].tolist():
             if self._term_of_form[form] != NO_TERM:
                 names[self._term_of_form[form]] = forms[form]
@@ -129,10 +129,10 @@ class Analyzer:
         np.subtract.at(np.frombuffer(self._counts, np.int64), forms, 1)
 
     def drop_unused(self) -> np.ndarray:
-        """Drop forms that no text has any more, and terms without forms. Terms get new ids, in the same order.
+        """Drop forms that no longer occur, and terms without forms. Terms get new ids in the same order.
 
         Returns:
-            Whether each old term stays, bool `[terms]`.
+            Whether each old term is kept, bool `[terms]`.
         """
         counts = np.array(self._counts)
         terms = np.array(self._term_of_form)
@@ -149,23 +149,23 @@ class Analyzer:
     # ---- saving ------------------------------------------------------------------------------------------
 
     @property
-    def words(self) -> list[str]:
-        """The forms that were read, in lower case and not stemmed, in the order of their first appearance."""
+    def known_forms(self) -> list[str]:
+        """The forms read so far, in lower case and not stemmed, in the order of first appearance."""
         return list(self._form_ids)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return what `restore` needs beside `vocabulary` and `words`: arrays with a value for each word."""
+        """Return the arrays that `restore` needs beside `vocabulary` and `known_forms`, with a value for each form."""
         return {
             "terms": np.array(self._term_of_form, np.int32),
             "counts": np.array(self._counts, np.int64),
         }
 
     def restore(
-        self, vocabulary: Iterable[str], words: Iterable[str], terms: np.ndarray, counts: np.ndarray
+        self, vocabulary: Iterable[str], forms: Iterable[str], terms: np.ndarray, counts: np.ndarray
     ) -> None:
-        """Take over the terms of a saved analyzer of the same language."""
+        """Restore the terms of a saved analyzer of the same language."""
         self.vocabulary = {term: index for index, term in enumerate(vocabulary)}
-        self._form_ids = {form: index for index, form in enumerate(words)}
+        self._form_ids = {form: index for index, form in enumerate(forms)}
         self._term_of_form = array("i", np.asarray(terms, np.int32).tobytes())
         self._counts = array("q", np.asarray(counts, np.int64).tobytes())
         self._form_of = cache(self._new_form)
@@ -183,18 +183,18 @@ class Analyzer:
         return self._form_ids[form]
 
     def _normalized(self, word: str) -> str:
-        """Return the form in which a word is the same however it is typed, such as `É` as one character or two."""
+        """Normalize a word, so that it is the same however it is typed, such as `É` as one character or two."""
         if self._is_turkic:
             word = word.translate(_TURKIC)
         form = word.lower()
         if form.isascii():
             return form
         form = unicodedata.normalize("NFKC", visible(form)).lower()
-        # the small letter of a capital with a dot has a dot of its own
+        # the lower case of a capital I with a dot has a combining dot
         return unicodedata.normalize("NFKC", form).replace("i\u0307", "i")
 
     def _term(self, form: str) -> str | None:
-        """Return the term of a form; None for a stop word, and for one letter of a script with spaces."""
+        """Return the term of a form; None for a stop word, and for a single letter of a script with spaces."""
         if form in self._stop_words:
             return None
         if len(form) < _SHORTEST and not stands_alone(form):

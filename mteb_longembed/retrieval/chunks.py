@@ -1,4 +1,4 @@
-"""Search with one vector for each chunk of a document, cut by a chunker of the user's."""
+"""Search with one vector for each chunk of a document, cut by a custom chunker."""
 
 import re
 import uuid
@@ -25,9 +25,9 @@ class Splitter(Protocol):
         """Return the chunks of texts."""
 
 
-#: A function from a text to chunks, or to one chunk.
+#: A function from a text to one or more chunks, or a splitter.
 Cutter = Callable[[str], object] | Splitter
-#: It may have a version.
+#: A cutter, perhaps with a version.
 Chunker = Cutter | tuple[Cutter, str]
 
 
@@ -56,26 +56,26 @@ _REMEDIES = {
 
 
 def apply_chunker(chunker: Cutter, text: str) -> list[Chunk]:
-    """Return the chunks of a text that have text of their own. A text without a chunk is one chunk.
+    """Return the non-blank chunks of a text. A text without a chunk is one chunk.
 
-    A chunk is `(start, end)` in characters, perhaps with its own text, or an object that has them under the names of
-    Chonkie, LangChain or LlamaIndex. Its own text is encoded, such as a table's header with some of its rows, and must
-    contain the text of the span, or differ from it in white space alone.
+    A chunk is `(start, end)` in characters, perhaps with its own text, or an object of Chonkie, LangChain or LlamaIndex
+    with the same fields. Its own text is encoded, such as a table's header with some of its rows, and must contain the
+    text of the span, or differ from it only in white space.
 
     Raises:
-        InputError: if a chunk has no valid offsets, or a text that its offsets do not give.
+        InputError: if a chunk has no valid offsets, or a text that does not match its offsets.
     """
     first = len(text) - len(text.lstrip())
-    text = text.strip()  # as mteb hands it to encoders
+    text = text.strip()  # as mteb passes it to encoders
     if isinstance(chunker, Splitter):
-        given: object = chunker.create_documents([text])
+        result: object = chunker.create_documents([text])
     else:
-        given = chunker(text)
-    several = [given]
-    if isinstance(given, Iterable) and not isinstance(given, str):
-        several = list(given)
+        result = chunker(text)
+    returned = [result]
+    if isinstance(result, Iterable) and not isinstance(result, str):
+        returned = list(result)
     chunks = []
-    for chunk in several:
+    for chunk in returned:
         start, end, own = _read(chunk, chunker, len(text))
         shown = text[start:end]
         if own is None:
@@ -92,7 +92,7 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Chunk]:
 
 
 def _read(chunk: object, chunker: Cutter, length: int) -> tuple[int, int, str | None]:
-    """Return start, end and own text, if it has one, of a chunk of a text of this length."""
+    """Return start, end and own text (None without one) of a chunk; `length` is the length of the whole text."""
     fields: Sequence[object] = ()
     text = getattr(chunk, "text", None)
     if hasattr(chunk, "page_content") and hasattr(chunk, "metadata") and isinstance(chunk.metadata, Mapping):
@@ -118,7 +118,7 @@ def _read(chunk: object, chunker: Cutter, length: int) -> tuple[int, int, str | 
 
 
 def _remedy(chunker: Cutter, chunk: object = None) -> str:
-    """Return what to give instead of a chunker whose chunks have no valid offsets."""
+    """Return the remedy for a chunker whose chunks have no valid offsets."""
     if hasattr(chunk, "page_content"):
         return _REMEDIES["create_documents"]
     owner = getattr(chunker, "__self__", chunker)
@@ -129,7 +129,7 @@ def _remedy(chunker: Cutter, chunk: object = None) -> str:
 
 
 def warn_of_cut_chunks(model: object, cut: CutChunks, texts: Iterable[str]) -> None:
-    """Warn if a model reads only the first tokens of some chunks, and say what share of all text it reads."""
+    """Warn if a model truncates some chunks, with the share of all text that it reads."""
     if not isinstance(model, BaseModel) or model.max_seq_length is None:
         return
     limit = model.max_seq_length
@@ -160,7 +160,7 @@ def warn_of_cut_chunks(model: object, cut: CutChunks, texts: Iterable[str]) -> N
 
 @dataclass(frozen=True)
 class NamedChunker:
-    """A chunker with what stands in names and revisions. Without a version it is never found again."""
+    """A chunker with its name and version, for names and revisions of results."""
 
     name: str
     version: str
@@ -168,17 +168,17 @@ class NamedChunker:
 
 
 def read_chunker(chunker: Chunker, name: str = "") -> NamedChunker:
-    """Return a user's chunker. Without a version it gets a random one.
+    """Return a custom chunker with its name. Without a version it gets a random one.
 
     Args:
-        chunker: what cuts documents, perhaps with a version.
-        name: what it is called; by default its own name.
+        chunker: the chunker, perhaps with a version.
+        name: its name in results; by default its own name.
 
     Raises:
-        InputError: if it is none, or its name or version has other signs than names may have.
+        InputError: if it is not a chunker, or its name or version has characters that names may not have.
     """
     cutter, version = chunker if isinstance(chunker, tuple) else (chunker, "")
-    # LlamaIndex's splitters are functions, but of nodes
+    # LlamaIndex's splitters are callable, but on nodes
     takes_texts = callable(cutter) and not hasattr(cutter, "get_nodes_from_documents")
     if not takes_texts and not hasattr(cutter, "create_documents"):
         raise InputError(

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def model_in(encoder: object) -> object:
-    """Return the model inside mteb's encoder; None for an encoder without one, such as an API's."""
+    """Return the model inside mteb's encoder; None if it has none, such as an API's."""
     return getattr(encoder, "model", None)
 
 
 def check_as_described(model: LongModelMixin) -> None:
-    """Raise InputError if a model was changed after mteb described it: its results would bear a wrong name."""
+    """Raise InputError if a model was changed after mteb described it: its results would have a wrong name."""
     if model.checkpoint is not None and not model.is_unchanged():
         raise InputError(
             f"the model was changed after it was loaded as {model.checkpoint.spec.name()}, so results may not have "
@@ -35,9 +35,9 @@ def check_as_described(model: LongModelMixin) -> None:
 
 
 class LongEncoder(SentenceTransformerEncoderWrapper):
-    """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
+    """An extended model as mteb's encoder, with its own prompts and similarity.
 
-    The environment sets the model's `store` (`MTEB_LONGEMBED_CACHE`).
+    It sets the model's embedding cache from the environment (`MTEB_LONGEMBED_CACHE`).
     """
 
     def __init__(self, model: LongSentenceTransformer, **kwargs: Any) -> None:
@@ -45,10 +45,10 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
         model.embedding_cache = EmbeddingCache.from_environment()
 
     def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
-        """Encode as mteb does. A terminal shows a progress bar in tokens, unless `mteb run -v 0` turned it off."""
+        """Encode as mteb does, in a terminal with a progress bar in tokens, unless `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", show_bars())
         if not len(inputs):
-            # similarity and stacking need an array with a width, and sentence-transformers' empty one has none
+            # similarity and stacking need an array with a width, which sentence-transformers' empty one lacks
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
         if kwargs.get("prompt_type") == PromptType.document:
             check_as_described(self.model)

@@ -1,4 +1,4 @@
-"""One pass of a model over documents: each text is encoded once for all representations."""
+"""One pass of a model over documents, which encodes each text once for all representations."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -27,22 +27,22 @@ from .storage import Reader, Writer
 
 #: Maximum bytes of vectors that one call of an encoder returns.
 CALL_BYTES = 1 << 30
-#: Maximum number of texts beside documents, such as queries, whose vectors are kept.
+#: Maximum number of other texts, such as queries, whose vectors are kept.
 MOST_KEPT = 100_000
 
 
 class Pass:
     """A model, and its vectors of documents, queries and passages in each representation.
 
-    Threads may not share it.
+    It is not thread-safe.
 
     Args:
         load: returns mteb's encoder. It is called when something is to be encoded, and the result is not kept beyond
             `release`.
-        cut: a user's chunker. Each chunk is encoded on its own.
+        cut: a custom chunker. Each chunk is encoded on its own.
 
     Raises:
-        InputError: if an encoder of chunks does not return one vector a text that is compared by cosine or dot product.
+        InputError: if an encoder of chunks does not return one vector per text, compared by cosine or dot product.
     """
 
     def __init__(self, load: Callable[[], Any], cut: CutChunks | None = None) -> None:
@@ -55,11 +55,11 @@ class Pass:
         #: Whether the model is ours.
         self.is_ours = isinstance(model, LongModel)
         self.has_several_vectors = not hasattr(encoder, "encode")
-        #: What its base gives for a text.
+        #: The kind of its base.
         self.kind: Kind = model.kind if isinstance(model, LongModel) else "dense"
-        #: Whether the model gives a query several vectors, as late interaction does.
+        #: Whether a query has several vectors, as in late interaction.
         self.is_late = self.kind == "late-interaction"
-        #: How vectors are compared, by sentence-transformers' names: several vectors of a text by their product.
+        #: The similarity function by sentence-transformers' name; the dot product for several vectors per text.
         self.similarity = "dot"
         if not self.has_several_vectors:
             name = getattr(model, "similarity_fn_name", None) or self.meta.similarity_fn_name or "cosine"
@@ -73,7 +73,7 @@ class Pass:
         self.is_scaled = False
         self.cuts_windows = False
         if isinstance(model, LongModel):
-            # several vectors may be scaled where they are grouped, or, in an adapted model, before
+            # several vectors may be scaled when they are grouped or, in an adapted model, before
             is_grouped = model.head.vectors is not None and model.head.normalize
             self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in model.head.behind)
             self.cuts_windows = model.backbone.cuts and cut is None
@@ -87,7 +87,7 @@ class Pass:
             representation.forget()
 
     def release(self) -> None:
-        """Keep all vectors, and no model."""
+        """Free all models, and keep all vectors."""
         for representation in self.representations:
             representation.model = None
 
@@ -99,21 +99,21 @@ class Pass:
     def represent(
         self, rule: Rule | None = None, step: Vectors | None = None, *, late: bool = False
     ) -> Representation:
-        """Return the representation that is pooled in this way. The next call of `fit` fills a new one."""
-        wanted = (rule, step, late)
+        """Return the representation with this pooling, registered with the pass. The next `fit` fills a new one."""
+        key = (rule, step, late)
         for one in self.representations:
-            if (one.rule, one.step, one.late) == wanted:
+            if (one.rule, one.step, one.late) == key:
                 return one
         if rule is not None:
             check_averages("weights", "the model", self.model.head.mode)
-        made = Representation(*wanted, kind=self.kind)
-        self.representations.append(made)
+        representation = Representation(*key, kind=self.kind)
+        self.representations.append(representation)
         # one vector per text first: its call also returns the vectors of the others
         self.representations.sort(key=lambda one: one.step is not None)
-        return made
+        return representation
 
     def model_of(self, one: Representation) -> LongModel:
-        """Return our model as a representation pools."""
+        """Return our model with the pooling of a representation."""
         if one.model is None:
             one.model = repooled(self.model, one, self._counts)
         return one.model
@@ -121,7 +121,7 @@ class Pass:
     # ---- documents ---------------------------------------------------------------------------------------
 
     def fit(self, documents: Documents) -> None:
-        """Encode documents, and forget the documents of the last call. Representations that know them read nothing."""
+        """Encode documents, and forget the documents of the last call. Representations that have them are skipped."""
         if documents is not self.documents:
             self._forget()
             self.documents = documents
@@ -130,13 +130,13 @@ class Pass:
             self._append(missing, documents)
 
     def add(self, documents: Documents) -> None:
-        """Encode the documents after the old ones. A call that fails changes nothing."""
+        """Encode the documents after the previous ones. A failed call changes nothing."""
         if len(documents) > len(self.documents):
             self._append(self.representations, documents, len(self.documents))
             self.documents = documents
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
-        """Keep the vectors of some of the old documents, bool `[old documents]`."""
+        """Keep the vectors of some of the previous documents, bool `[previous documents]`."""
         if len(documents) < len(self.documents):
             for one in self.representations:
                 one.vectors.keep(kept)
@@ -166,22 +166,22 @@ class Pass:
             raise
 
     def warn_of_cut_chunks(self, texts: Sequence[str]) -> None:
-        """Warn if the model reads only the first tokens of some chunks of texts."""
+        """Warn if the model truncates some chunks of texts."""
         if self.cut is not None:
             warn_of_cut_chunks(model_in(self.load()), self.cut, texts)
 
     # ---- queries and passages ----------------------------------------------------------------------------
 
     def query_arrays(self, one: Representation, queries: Sequence[str]) -> list[np.ndarray]:
-        """Return the vectors of each query, `[vectors, d]`: one, or one for each token."""
+        """Return the query vectors of each query, `[vectors, d]`: one, or one for each token."""
         return self._arrays(one, queries, PromptType.query)
 
     def document_arrays(self, one: Representation, texts: Sequence[str]) -> list[np.ndarray]:
-        """Return the vectors of each text that is read like a document, `[vectors, d]`."""
+        """Return the vectors of each text encoded as a document, `[vectors, d]`."""
         return self._arrays(one, texts, PromptType.document)
 
     def text_rows(self, one: Representation, texts: Sequence[str]) -> np.ndarray:
-        """Return the vector of each text that is read like a document, `[texts, d]`; of several vectors, their mean."""
+        """Return the vector of each text encoded as a document, `[texts, d]`; the mean of several vectors."""
         return np.stack([array.mean(axis=0) for array in self.document_arrays(one, texts)])
 
     def _arrays(self, wanted: Representation, texts: Sequence[str], kind: PromptType) -> list[np.ndarray]:
@@ -191,11 +191,11 @@ class Pass:
             encoded = self._encode(self.representations, missing, kind, self.documents)
             for one, rows in zip(self.representations, encoded, strict=True):
                 one.known.update({(kind, text): row for text, row in zip(missing, rows, strict=True)})
-        found = [wanted.known[kind, text] for text in texts]
+        arrays = [wanted.known[kind, text] for text in texts]
         for one in self.representations:
             if len(one.known) > MOST_KEPT:
                 one.known.clear()
-        return found
+        return arrays
 
     # ---- encoding ----------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class Pass:
         documents: Documents,
         cut: CutChunks | None = None,
     ) -> list[list[np.ndarray]]:
-        """Return for each representation one array `[vectors, d]` a text. What they share is encoded once."""
+        """Return for each representation one array `[vectors, d]` per text. The shared backbone runs once."""
         chunks = [_chunks(text, kind, cut) for text in texts]
         flat = list(dict.fromkeys(chain.from_iterable(chunks)))
         if not flat:
@@ -223,16 +223,16 @@ class Pass:
             encoded = encode(models, flat, kind, documents)
         else:
             encoded = [self._encoded_by_mteb(flat, kind, documents)] * len(wanted)
-        found = []
+        arrays = []
         for rows in encoded:
-            known = {}
+            array_of = {}
             for chunk, row in zip(flat, rows, strict=True):
-                known[chunk] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
-            found.append([np.concatenate([known[chunk] for chunk in of_text]) for of_text in chunks])
-        return found
+                array_of[chunk] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
+            arrays.append([np.concatenate([array_of[chunk] for chunk in of_text]) for of_text in chunks])
+        return arrays
 
     def _encoded_by_mteb(self, texts: Sequence[str], kind: PromptType, documents: Documents) -> Any:
-        """Return the vectors of texts by an encoder of mteb's own, `[texts, d]`."""
+        """Encode texts by an encoder of mteb's own, `[texts, d]`."""
         options = {"show_progress_bar": show_bars(), **documents.options}
         table = text_table({str(index): text for index, text in enumerate(texts)})
         loader: Any = DataLoader(cast("Any", table), batch_size=options.get("batch_size", 32))
@@ -252,7 +252,7 @@ class Pass:
             writer.settings["n_counted"] = self._counts.n_documents
 
     def restore(self, reader: Reader, documents: Documents) -> None:
-        """Take over the vectors of a saved index."""
+        """Restore the vectors of a saved index."""
         self.documents = documents
         counts = reader.arrays("token-counts")
         if counts:
@@ -262,9 +262,9 @@ class Pass:
 
 
 def _chunks(text: str, kind: PromptType, cut: CutChunks | None) -> list[str]:
-    """Return the texts that are encoded for a text."""
+    """Return the texts to encode for a text: its chunks, or itself."""
     if cut is not None:
         return [chunk.text for chunk in cut(text)]
     if kind == PromptType.document:
-        text = text.strip()  # as mteb hands it to encoders
+        text = text.strip()  # as mteb passes it to encoders
     return [text]

@@ -27,7 +27,7 @@ class QueryExpansion:
         neighbours the best match counts, not the sum.
 
     Args:
-        encode: gives the vectors of terms.
+        encode: returns the vectors of terms.
     """
 
     def __init__(self, encode: Encode) -> None:
@@ -40,7 +40,7 @@ class QueryExpansion:
         self._known: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def fit(self, terms: Sequence[str]) -> None:
-        """Encode all terms of an index, except those that are known."""
+        """Encode the terms of an index, except terms that are encoded already."""
         if list(terms) == self._terms:
             return
         self._terms = list(terms)
@@ -56,7 +56,7 @@ class QueryExpansion:
         """Return the weights of the neighbours of query terms, sparse `[query terms, terms]`.
 
         Args:
-            terms: as people write them.
+            terms: query terms, as people write them.
             own: the id of each, or -1: such a term is encoded now, unless an earlier query had it.
         """
         shape = (len(terms), len(self._terms))
@@ -73,8 +73,8 @@ class QueryExpansion:
     def _find(self, terms: Sequence[str], own: np.ndarray) -> None:
         rows = torch.from_numpy(unit(self._read(terms) - self._mean))
         index = torch.from_numpy(self._unit)
-        found = semantic_search(rows, index, top_k=NEAREST + 1, score_function=dot_score)
-        for term, own_id, hits in zip(terms, own, found, strict=True):
+        neighbours = semantic_search(rows, index, top_k=NEAREST + 1, score_function=dot_score)
+        for term, own_id, hits in zip(terms, own, neighbours, strict=True):
             others = [hit for hit in hits if hit["corpus_id"] != own_id][:NEAREST]
             near = [hit for hit in others if hit["score"] > LEAST]
             ids = np.array([hit["corpus_id"] for hit in near], int)
@@ -89,12 +89,12 @@ class QueryExpansion:
     # ---- saving ------------------------------------------------------------------------------------------
 
     def state(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Yield the arrays that `restore` needs, by their names."""
+        """Yield the arrays that `restore` needs, by name."""
         if self._terms:
             yield "vectors", self._read(self._terms)
 
     def restore(self, state: Mapping[str, np.ndarray], terms: Sequence[str]) -> None:
-        """Take over the vectors of the terms of a saved index."""
+        """Restore the term vectors of a saved index."""
         self._terms = list(terms)
         if self._terms:
             self._vectors = dict(zip(terms, state["vectors"], strict=True))

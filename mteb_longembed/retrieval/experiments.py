@@ -1,4 +1,4 @@
-"""mteb's description of an extended model, its `ModelMeta`, and what mteb runs for it."""
+"""The `ModelMeta` of an extended model, and the object that mteb runs for it."""
 
 import functools
 import warnings
@@ -26,13 +26,13 @@ from .make import LoadedModel, loaded_search, meta_of_bm25
 from .passage_bm25 import VERSION
 from .settings import BM25Settings, SearchSettings, read_name
 
-#: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
+#: Version of the search algorithms. It is part of the experiment of every name with search settings.
 SEARCH_VERSION = "se9"
 _PLAIN = SearchSettings()
 
 
 def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
-    """Return the metadata of the model that one of our names requests, at a commit, branch or tag of its base."""
+    """Return the metadata of the model of one of our names, at a commit, branch or tag of its base."""
     if is_bm25_name(name):
         return meta_of_bm25(BM25Settings.parse(name))
     spec, settings = read_name(name)
@@ -51,9 +51,10 @@ def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMet
 def model_meta(
     checkpoint: Checkpoint, find: Callable[[str], ModelMeta | None], settings: SearchSettings = _PLAIN
 ) -> ModelMeta:
-    """Return the metadata of an extended model, and of a search with it: an experiment on its base.
+    """Return the metadata of an extended model, or of a search with it: an experiment on its base.
 
-    `find` returns mteb's own entry of a name, or None. Then the hub describes the base, or its configuration.
+    `find` returns mteb's own entry of a name, or None. Without an entry, the base is described by the hub or by its
+    configuration.
     """
     base = checkpoint.base
     origin = base.origin or base.name
@@ -79,7 +80,7 @@ def model_meta(
         experiment["algorithm"] += f"-bm25_{bm25_s.revision}{VERSION}"
     has_prompts = bool(base.entry.query_prompt or base.entry.document_prompt)
     fields: dict[str, Any] = {
-        # what is not true for the model made of a base: packages that its own loader needs, and the like
+        # facts of the base that do not hold for the extended model, such as packages that its own loader needs
         **dict.fromkeys(("superseded_by", "extra_requirements_groups", "output_dtypes")),
         "loader_kwargs": {},
         "framework": ["Sentence Transformers", "PyTorch"],
@@ -105,7 +106,7 @@ def model_meta(
 def meta_of_loaded(model: LongModel, described: ModelMeta) -> ModelMeta:
     """Return the metadata of a model in memory, starting from mteb's description of any SentenceTransformer.
 
-    One that was changed after it was loaded is `local/NAME`, with its digest as revision.
+    A model that was changed after it was loaded is `local/NAME`, with its digest as revision.
     """
     meta = described
     if model.checkpoint is not None:
@@ -121,13 +122,13 @@ def meta_of_loaded(model: LongModel, described: ModelMeta) -> ModelMeta:
 
 
 def _described_by_files(base: Base) -> ModelMeta:
-    """Return what the hub says about a base that mteb does not know; without the hub, its width."""
+    """Return the hub's metadata of a base that mteb does not know; without the hub, only its width."""
     if not base.files.local and base.files.path and hub_answers():
         try:
-            # mteb warns of each file that it does not find
+            # mteb warns about each missing file
             with silence():
                 return ModelMeta.from_hub(base.files.path, base.revision)
-        except Exception as error:  # of any library: facts of a card may be missing, and never end a run
+        except Exception as error:  # from any library: missing facts of a card must not end a run
             why = " ".join(str(error).split())[:160].rstrip(".")
             warnings.warn(
                 f"licence and languages of {base.files.path} stay unknown, because mteb cannot read what the hub says "
@@ -149,10 +150,10 @@ def _load(
 ) -> LoadedModel:
     """Load the object that mteb runs for an extended model: an encoder, or a search without `encode`.
 
-    mteb calls it with the experiment as keywords, and with its options: `mteb run --device` gives a number.
+    mteb calls it with the experiment as keywords, and with its options: `mteb run --device` passes an index.
 
     Raises:
-        InputError: if `embed_dim` is more than the model has, if there is no accelerator of this number, or for an
+        InputError: if `embed_dim` is more than the model has, if there is no accelerator with this index, or for an
             option that is not in the name.
     """
     check_options(checkpoint.spec.name(), experiment, options)
@@ -175,7 +176,7 @@ def _load(
 
 
 def check_options(name: str, experiment: Settings, options: Settings) -> None:
-    """Raise InputError for an option that mteb gives to a loader, and that is not in the experiment of its model."""
+    """Raise InputError for a loader option of mteb that is not in the experiment of its model."""
     for key, value in options.items():
         if experiment.get(key) != value:
             raise InputError(

@@ -1,4 +1,4 @@
-"""What a search finds."""
+"""The result of a search."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that a query found."""
+    """A document found by a query."""
 
-    id: str  #: of the document
-    score: float  #: of the document, by the rule of the model's name
+    id: str  #: id of the document
+    score: float  #: score of the document, by the settings of the model's name
     start: int  #: first character of the passage
-    end: int  #: end of the passage, excluded
+    end: int  #: end of the passage, exclusive
     passage: str  #: the text of the best window or span; with `passages=False` and one vector, the text that was read
-    document: str = field(default="", repr=False)  #: all of its text
-    #: BM25 alone: the query terms that the passage matches, and the word of the passage that each matches best
-    words: Mapping[str, str] = field(default_factory=dict, repr=False)
+    document: str = field(default="", repr=False)  #: the whole text of the document
+    #: BM25 alone: each query term that the passage matches -> its best matching term of the passage
+    matched_terms: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         passage = f"{self.passage[:200]!r}"
-        if len(self.passage) > 200:  # all that was read, with one vector and `passages=False`
+        if len(self.passage) > 200:  # the whole text that was read, with one vector and `passages=False`
             passage += "..."
         return f"Hit(id={self.id!r}, score={self.score:.6g}, start={self.start}, end={self.end}, passage={passage})"
 

@@ -18,18 +18,18 @@ class Hybrid:
 
     `U` is `PassageBM25.log_odds` above its median over the documents, in units of at most the mean excess over it (see
     `lexical_evidence`). `V` is the evidence of the vectors: their scores divided by their temperature; for a query with
-    several vectors, whose score is a mean and so nearly normal over unrelated documents, how surprising the score is
-    (see `surprise`). With vectors that are adapted to the corpus, `V` is the mean with the model's own vectors: each
-    finds what the other misses.
+    several vectors, whose score is a mean and so nearly normal over unrelated documents, the surprisal of the score
+    (see `surprise`). With vectors adapted to the corpus, `V` is the mean with the model's own vectors: each finds
+    documents that the other misses.
 
     Source: both parts are log-odds. BM25 is a sum of them (Robertson and Zaragoza 2009, doi:10.1561/1500000019), and so
         is the cosine of a model with a contrastive loss, divided by its temperature. The forms were chosen by
         measurement (experiments/methods.md).
 
     Args:
-        vectors: the part of the model; the passages of the last one are shown.
-        lexical: the lexical part.
-        lexical_weight: of its log-odds.
+        vectors: the dense scorers; the passages of the last one are shown.
+        lexical: the lexical scorer.
+        lexical_weight: the weight of its log-odds.
     """
 
     def __init__(
@@ -44,30 +44,30 @@ class Hybrid:
         self.meta = vectors[-1].meta
 
     def fit(self, documents: Documents) -> None:
-        """Encode and count documents."""
-        for part in self.vectors:
-            part.fit(documents)
+        """Encode documents, and count their terms."""
+        for scorer in self.vectors:
+            scorer.fit(documents)
         self.lexical.fit(documents)
 
     def add(self, documents: Documents) -> None:
-        """Encode and count the documents after the old ones."""
-        for part in self.vectors:
-            part.add(documents)
+        """Encode the documents after the previous ones, and count their terms."""
+        for scorer in self.vectors:
+            scorer.add(documents)
         self.lexical.add(documents)
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
-        """Keep some of the old documents, bool `[old documents]`."""
-        for part in self.vectors:
-            part.keep(documents, kept)
+        """Keep some of the previous documents, bool `[previous documents]`."""
+        for scorer in self.vectors:
+            scorer.keep(documents, kept)
         self.lexical.keep(documents, kept)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """Return the score of each document for each query, float32 `[queries, documents]`."""
         lexical = lexical_evidence(self.lexical.log_odds(queries))
         dense = []
-        for part in self.vectors:
-            scores = part.scores(queries)
-            dense.append(surprise(scores) if part.is_late else scores / np.float32(part.temperature))
+        for scorer in self.vectors:
+            scores = scorer.scores(queries)
+            dense.append(surprise(scores) if scorer.is_late else scores / np.float32(scorer.temperature))
         total: np.ndarray = np.mean(dense, axis=0) + np.float32(self.lexical_weight) * lexical
         return total
 
@@ -81,23 +81,23 @@ class Hybrid:
         return self.shown.passages(queries, indices)
 
     def save(self, writer: Writer) -> None:
-        """Write all parts."""
-        for number, part in enumerate(self.vectors):
-            part.save(writer, f"scorer-{number}")
+        """Write all scorers."""
+        for index, scorer in enumerate(self.vectors):
+            scorer.save(writer, f"scorer-{index}")
         self.lexical.save(writer)
 
     def restore(self, reader: Reader, documents: Documents) -> None:
-        """Take over all parts of a saved index."""
-        for number, part in enumerate(self.vectors):
-            part.restore(reader, documents, f"scorer-{number}")
+        """Restore all scorers of a saved index."""
+        for index, scorer in enumerate(self.vectors):
+            scorer.restore(reader, documents, f"scorer-{index}")
         self.lexical.restore(reader, documents)
 
 
 def lexical_evidence(log_odds: np.ndarray) -> np.ndarray:
-    """Return how far lexical log-odds `[queries, documents]` lie above their median over the documents.
+    """Return the lexical log-odds `[queries, documents]` minus their median over the documents.
 
-    The mean excess of the documents above the median is what chance gives. Where it is less than 1, it is the unit: a
-    query whose terms say little still ranks documents, and the best of them may stand out.
+    The mean excess of documents above the median is expected by chance. If it is less than 1, it is the unit: a query
+    with uninformative terms still ranks documents, and the best of them may stand out.
 
     >>> lexical_evidence(np.array([[6.0, 0.0, 0.0], [0.2, 0.0, 0.0]])).tolist()
     [[6.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
@@ -113,7 +113,7 @@ def lexical_evidence(log_odds: np.ndarray) -> np.ndarray:
 
 
 def surprise(scores: np.ndarray) -> np.ndarray:
-    """Return how surprising scores `[queries, documents]` are among all documents' scores: `-ln(1 - Phi(z))`.
+    """Return the surprisal of scores `[queries, documents]` among all documents' scores: `-ln(1 - Phi(z))`.
 
     `z` is the distance to the median in robust standard deviations. The best of N documents has about `ln N` by chance.
 

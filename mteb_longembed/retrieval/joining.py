@@ -16,8 +16,8 @@ def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def all_vectors(scores: np.ndarray, counts: np.ndarray, temperature: float | np.ndarray) -> np.ndarray:
     """Return the soft maximum of the scores of each document's vectors: `T ln(mean(exp(score / T)))`.
 
-    It lies between the mean and the best score. A document with several good places beats one with a single one. A
-    vector counts half as much as the best one if its score is `T ln 2` lower.
+    It lies between the mean and the best score. A document with several high-scoring vectors beats one with a single
+    one. A vector counts half as much as the best one if its score is `T ln 2` lower.
 
     >>> all_vectors(np.array([[0.9, 0.9, 0.9, 0.1]]), np.array([2, 2]), 0.05).round(3).tolist()
     [[0.9, 0.865]]

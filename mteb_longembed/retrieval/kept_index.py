@@ -1,4 +1,4 @@
-"""Indexes in the user's cache: a second search of the same corpus encodes only what has changed."""
+"""Indexes in the user's cache: a second search of the same corpus encodes only changed documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .opening import open_index
 from .searcher import Searcher
 from .storage import holds_index
 
-#: The folder of the cache that holds them.
+#: The folder of indexes in the cache.
 INDEXES = "indexes"
 
 
@@ -30,15 +30,15 @@ def kept_index(
     """Return a searcher of a corpus, from the cache if it is there and up to date.
 
     Args:
-        corpus: a file or folder, as `Searcher.read` takes it.
-        key: what the index depends on beside the corpus: the name and the language.
+        corpus: a file or folder, as for `Searcher.read`.
+        key: the other inputs of the index: the name and the language.
         make: returns an empty searcher.
-        device: where the model runs.
+        device: device of the model.
         passages: as for `open_index`.
-        use_cache: whether the index is looked for, and kept.
+        use_cache: whether to look for the index in the cache, and to keep it there.
 
     Returns:
-        The searcher, and the folder where it is kept; None if the cache is switched off or the searcher has no name.
+        The searcher, and the folder of its index; None if the cache is switched off or the searcher cannot be saved.
     """
     root = cache_folder()
     folder = None
@@ -52,7 +52,7 @@ def kept_index(
                     _update(searcher, corpus)
                 return searcher, folder
             except IndexFolderError:
-                _remove(folder)  # of another version, or damaged: it is made again
+                _remove(folder)  # of another version, or damaged: built again
     searcher = make()
     source = fingerprint(corpus)
     searcher.read(corpus)
@@ -64,31 +64,31 @@ def kept_index(
 
 
 def _update(searcher: Searcher, corpus: Path) -> None:
-    """Add, replace and remove what differs between an index and its corpus."""
+    """Add, replace and remove the documents that differ between an index and its corpus."""
     from mteb_longembed.data.check import read_texts
 
     known = dict(searcher.texts())
     changed: dict[str, str] = {}
-    found = set()
+    present = set()
     source = fingerprint(corpus)
     for key, text in read_texts(corpus):
-        found.add(key)
+        present.add(key)
         if known.get(key) != text:
             changed[key] = text
     searcher.source = source
-    searcher.change(known.keys() - found, changed)
+    searcher.change(known.keys() - present, changed)
 
 
 def fingerprint(corpus: Path) -> list[list[object]]:
-    """Return what tells whether the files of a corpus have changed: their names, sizes and times."""
+    """Return a cheap fingerprint of the files of a corpus: their names, sizes and modification times."""
     files = [corpus]
     if corpus.is_dir():
         files = sorted(path for path in corpus.rglob("*") if path.is_file())
-    found: list[list[object]] = []
+    entries: list[list[object]] = []
     for path in files:
         facts = path.stat()
-        found.append([os.fspath(path.absolute()), facts.st_size, facts.st_mtime_ns])
-    return found
+        entries.append([os.fspath(path.absolute()), facts.st_size, facts.st_mtime_ns])
+    return entries
 
 
 def _remove(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Make the scorer of a name, for `mteb run`, `search` and `compare`."""
+"""Build the scorer of a name, for `mteb run`, `search` and `compare`."""
 
 import re
 from dataclasses import replace
@@ -33,7 +33,7 @@ from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings, read
 from .sparse_scorer import SparseScorer
 from .vector_scorer import VectorScorer
 
-#: What mteb runs for an extended model.
+#: The object that mteb runs for an extended model.
 LoadedModel = LongEncoder | SparseEncoderWrapper | MultiVectorWrapper | MTEBSearch
 
 
@@ -42,8 +42,8 @@ def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = 
 
     Args:
         name: as for `mteb run -m`. A folder alone means `+none`, and `bm25` is ours.
-        device: where the model runs.
-        chunker: a user's chunker, with one vector for each chunk.
+        device: device of the model.
+        chunker: a custom chunker, with one vector for each chunk.
 
     Raises:
         ModelError: if mteb cannot load the model.
@@ -88,7 +88,7 @@ def encoder_in(model: Any) -> Any:
 
 
 def loaded_search(model: LongModel, settings: SearchSettings) -> LoadedModel:
-    """Return the object that mteb runs for an extended model: an encoder, or a search where the name requests one."""
+    """Return the object that mteb runs for an extended model: an encoder, or a search if the name requests one."""
     vectors = None
     if model.kind != "dense" and model.checkpoint is not None:
         vectors = model.checkpoint.vectors
@@ -101,9 +101,9 @@ def loaded_search(model: LongModel, settings: SearchSettings) -> LoadedModel:
         is_late = model.kind == "late-interaction"
         if is_late and not settings and vectors is None:
             return MultiVectorWrapper(model)
-        if not is_late:  # a vector for each token would be 50 MB a document
+        if not is_late:  # a vector for each token would take 50 MB per document
             model.embedding_cache = EmbeddingCache.from_environment()
-        # as mteb's encoders hold theirs, without `encode`
+        # the attributes of mteb's encoders, without `encode`
         meta = ModelMeta.from_multi_vector_encoder_model(model)
         inner = SimpleNamespace(model=model, mteb_model_meta=meta)
     else:
@@ -118,8 +118,8 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
 
     Args:
         encoded: the pass.
-        vectors: content tokens for each vector, `window`, or None for one vector per document.
-        settings: of the search.
+        vectors: content tokens per vector, `window`, or None for one vector per document.
+        settings: search settings.
 
     Raises:
         IncompatibleError: if a setting does not fit the model.
@@ -137,7 +137,7 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
     if settings.weights or settings.whiten:
         plain = replace(settings, weights=None, whiten=None)
         parts.insert(0, VectorScorer(encoded, vectors, plain))
-    # BM25 scores by sentence where the vectors do, and the model itself expands queries
+    # BM25 scores by sentence if the vectors do, and the model itself expands queries
     bm25 = BM25Settings(window=WINDOW, query="sentences" if settings.query == "sentences" else None)
     expansion = None
     if encoded.kind == "dense":  # others embed no terms
@@ -149,7 +149,7 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
     """Return the scorer of our BM25, with the model that expands queries.
 
     Raises:
-        IncompatibleError: if that model embeds nothing.
+        IncompatibleError: if that model does not embed texts.
     """
     meta = meta_of_bm25(settings)
     name = settings.expand
@@ -167,7 +167,7 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
-    """Return mteb's description of our BM25: an experiment on its baseline."""
+    """Return the metadata of our BM25: an experiment on mteb's baseline."""
     experiment = {**settings.given, "algorithm": VERSION}
     if settings.expand is not None:
         model = mteb.get_model_meta(settings.expand, fetch_from_hf=True)
@@ -183,7 +183,7 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
 
 
 def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
-    """Return mteb's description of a search over a user's chunks, each encoded on its own. It loads nothing."""
+    """Return the metadata of a search over custom chunks, each encoded on its own. Nothing is loaded."""
     known = mteb.get_model_meta(name, fetch_from_hf=True)
     name_of_all = full_name(known)
     tail = re.sub(r"[^\w.-]", "-", name_of_all.rpartition("/")[2])

@@ -1,4 +1,4 @@
-"""mteb's search protocol: a scorer behind it, and any search of mteb's as a scorer. Nothing else here knows it."""
+"""Adapters to mteb's search protocol: a scorer as a search, and any search of mteb's as a scorer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MTEBSearch:
 
     @property
     def mteb_model_meta(self) -> ModelMeta:
-        """mteb's description, which mteb also sets."""
+        """The model's metadata, which mteb also sets."""
         return self.scorer.meta
 
     @mteb_model_meta.setter
@@ -67,7 +67,7 @@ class MTEBSearch:
         top_ranked: Mapping[str, list[str]] | None = None,
         **_: object,
     ) -> dict[str, dict[str, float]]:
-        """Return the best documents of each query with scores; if `top_ranked` is given, the best of its candidates.
+        """Return the best documents of each query with scores; with `top_ranked`, the best of its candidates.
 
         Raises:
             InputError: if `index` was not called.
@@ -76,14 +76,14 @@ class MTEBSearch:
         documents = self._documents
         best: dict[str, dict[str, float]] = {}
         if top_ranked is None:
-            found = best_documents(self.scorer, texts, top_k, len(documents))
-            for query, pairs in zip(queries["id"], found, strict=True):
-                best[query] = {documents.ids[number]: score for score, number in pairs}
+            rankings = best_documents(self.scorer, texts, top_k, len(documents))
+            for query, pairs in zip(queries["id"], rankings, strict=True):
+                best[query] = {documents.ids[index]: score for score, index in pairs}
             return best
         rows = chain.from_iterable(matrices(self.scorer, texts, len(documents)))
         for query, scores in zip(queries["id"], rows, strict=True):
-            asked = [key for key in top_ranked.get(query, ()) if key in documents.indices]
-            candidates = {key: float(scores[documents.indices[key]]) for key in asked}
+            requested = [key for key in top_ranked.get(query, ()) if key in documents.indices]
+            candidates = {key: float(scores[documents.indices[key]]) for key in requested}
             order = sorted(candidates.items(), key=lambda item: -item[1])
             best[query] = dict(order[:top_k])
         return best
@@ -94,7 +94,7 @@ def documents_of(
 ) -> Documents:
     """Return the documents of a task's corpus, as models read them, title first.
 
-    Texts with titles go to a temporary file; others are read where they are, which is on disk in most tasks.
+    Texts with titles are written to a temporary file; others are read in place, in most tasks from disk.
     """
     if "title" in corpus.column_names:
         table = stored_texts(zip(corpus["id"], chain.from_iterable(texts_of(corpus)), strict=True))
@@ -105,7 +105,7 @@ def documents_of(
 
 
 class ForeignSearch:
-    """Any search of mteb's as a scorer. A document that it does not return has the score minus infinity."""
+    """Any search of mteb's as a scorer. Documents that it does not return score minus infinity."""
 
     def __init__(self, search: SearchProtocol) -> None:
         self._search = search
@@ -113,7 +113,7 @@ class ForeignSearch:
         self._documents = Documents([], [])
 
     def fit(self, documents: Documents) -> None:
-        """Index the documents, unless they are the documents of the last call."""
+        """Index the documents, unless the last call had the same."""
         if documents is not self._documents:
             self._documents = documents
             self._index(documents)
@@ -125,15 +125,15 @@ class ForeignSearch:
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """Return the score of each document for each query, float32 `[queries, documents]`."""
         documents = self._documents
-        if getattr(self._search, "task_corpus", True) is None:  # a search of mteb's own forgets the corpus
+        if getattr(self._search, "task_corpus", True) is None:  # mteb's own searches forget the corpus
             self._index(documents)
-        table = text_table({str(number): query for number, query in enumerate(queries)})
+        table = text_table({str(row): query for row, query in enumerate(queries)})
         ranked = self._search.search(table, top_k=len(documents), top_ranked=None, **self._options(documents))
-        found = np.full((len(queries), len(documents)), -np.inf, np.float32)
-        for number, row in enumerate(found):
-            for key, score in ranked.get(str(number), {}).items():
-                row[documents.indices[key]] = score
-        return found
+        matrix = np.full((len(queries), len(documents)), -np.inf, np.float32)
+        for row, scores in enumerate(matrix):
+            for key, score in ranked.get(str(row), {}).items():
+                scores[documents.indices[key]] = score
+        return matrix
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Return whole documents: a search of mteb's knows no passages."""

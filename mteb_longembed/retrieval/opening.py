@@ -24,8 +24,8 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
     An index of BM25 without query expansion opens without torch, transformers and mteb.
 
     Args:
-        folder: that `Searcher.save` or `mteb-longembed index` has written.
-        device: where the model runs; default the best device of this machine.
+        folder: a folder written by `Searcher.save` or `mteb-longembed index`.
+        device: device of the model; default the best device of this machine.
         passages: as for `search`.
 
     Raises:
@@ -34,12 +34,12 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
     """
     reader = Reader(Path(folder).absolute())
     name = reader.manifest["name"]
-    for what, version in index_versions().items():
-        found = reader.manifest["versions"].get(what)
-        if found != version:
+    for component, version in index_versions().items():
+        built_with = reader.manifest["versions"].get(component)
+        if built_with != version:
             raise IndexFolderError(
-                f"the index in {reader.folder} was built with version {found} of {what}, and this is {version}: build "
-                "it again."
+                f"the index in {reader.folder} was built with version {built_with} of {component}, and this is "
+                f"{version}: build it again."
             )
     if is_lexical(name):
         scorer: Scorer = PassageBM25(BM25Settings.parse(name))
@@ -68,19 +68,19 @@ def search(
     """Search your own documents by the name of a model. docs/search.md has recipes for databases.
 
     `add(ids, texts)` and `read(source)` add documents, `search(query, k=10)` finds them. `protocol` is the same search
-    as mteb's search protocol.
+    in mteb's search protocol.
 
     Args:
-        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without parameters of search; a folder; or any
-            name that mteb knows. A folder alone means `+none`.
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without search settings; a folder; or any name that
+            mteb knows. A folder alone means `+none`.
         chunker: cuts documents; each chunk is encoded on its own, and a document scores by its chunks. A function from
             a text to chunks, each `(start, end)` in characters, perhaps with its own text, or an object of Chonkie,
             LangChain (`add_start_index=True`) or LlamaIndex.
-        device: where the model runs; default the best device of this machine.
-        passages: whether hits show the best short window of what was read of the document, where its vectors have no
-            text of their own: one vector, late interaction, sparse vectors. The model encodes the windows of a document
-            when it is shown for the first time.
-        language: of BM25's stop words and stems, as mteb writes it, such as `zho-Hans`. Default: English.
+        device: device of the model; default the best device of this machine.
+        passages: whether hits show the best short window of the text that was read, if vectors have no text of their
+            own: one vector, late interaction, sparse vectors. The model encodes the windows of a document when it is
+            shown for the first time.
+        language: language of BM25's stop words and stems, as in mteb, such as `zho-Hans`. Default: English.
 
     Raises:
         InputError: if the language is not known.

@@ -1,4 +1,4 @@
-"""What scorers over the vectors of a pass share: documents, the temperature of scores, and short passages."""
+"""Base class of scorers over the vectors of a pass: documents, the temperature of scores, and short passages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ class PassScorer(ABC):
 
     Args:
         encoded: the pass.
-        representation: of its documents.
-        settings: of the search.
+        representation: the representation of its documents.
+        settings: search settings.
     """
 
     #: Whether a query has several vectors.
@@ -41,14 +41,14 @@ class PassScorer(ABC):
         self._forget()
 
     def _forget(self) -> None:
-        """Forget what was fitted on the vectors."""
+        """Reset the state that was fitted on the vectors."""
         self._vectors: Any = self.representation.vectors
         self._temperature = Temperature(self.settings.temperature)
-        #: The passages of documents that were shown.
+        #: The passages of documents that were shown, by index.
         self._spans: dict[int, list[Span]] = {}
 
     def _prepare(self) -> None:
-        """Forget what was fitted on vectors that the pass has replaced.
+        """Reset the fitted state if the pass has replaced the vectors.
 
         Raises:
             InputError: if there are no vectors.
@@ -61,15 +61,15 @@ class PassScorer(ABC):
     # ---- documents ---------------------------------------------------------------------------------------
 
     def fit(self, documents: Documents) -> None:
-        """Encode documents, unless the pass knows them."""
+        """Encode documents, unless the pass has them."""
         self.encoded.fit(documents)
 
     def add(self, documents: Documents) -> None:
-        """Encode the documents after the old ones. What was fitted stays. A call that fails changes nothing."""
+        """Encode the documents after the previous ones. The fitted state stays. A failed call changes nothing."""
         self.encoded.add(documents)
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
-        """Keep the vectors of some of the old documents, bool `[old documents]`. What was fitted stays."""
+        """Keep the vectors of some of the previous documents, bool `[previous documents]`. The fitted state stays."""
         self.encoded.keep(documents, kept)
         self._spans = {}
 
@@ -88,7 +88,7 @@ class PassScorer(ABC):
 
     @property
     def temperature(self) -> float:
-        """The temperature of the scores, which divides them in a fusion."""
+        """The temperature, which divides scores in a fusion."""
         self._prepare()
         return self._temperature.at(
             len(self._vectors), lambda: self._spread(pseudo_queries(self.encoded.documents.texts))
@@ -108,26 +108,26 @@ class PassScorer(ABC):
         self._prepare()
         self._divide(indices)
         texts = self.encoded.documents.texts
-        parts = {}
+        windows = {}
         for index in set(chain.from_iterable(indices)):
-            parts[index] = [texts[index][start:end] for start, end in self._spans[index]]
-        several = [of_text for of_text in parts.values() if len(of_text) > 1]
-        # they are encoded together, and known below
+            windows[index] = [texts[index][start:end] for start, end in self._spans[index]]
+        several = [of_text for of_text in windows.values() if len(of_text) > 1]
+        # encoded together, and kept for the loop below
         self.encoded.document_arrays(self.representation, list(chain.from_iterable(several)))
         found = []
         for query, of_query in zip(queries, indices, strict=True):
             best = []
             for index in of_query:
                 chosen = 0
-                if len(parts[index]) > 1:
-                    chosen = int(self.text_scores(query, parts[index]).argmax())
+                if len(windows[index]) > 1:
+                    chosen = int(self.text_scores(query, windows[index]).argmax())
                 best.append(self._spans[index][chosen])
             found.append(best)
         return found
 
     @abstractmethod
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
-        """Return how well short texts, each encoded like a document, answer a query, `[texts]`."""
+        """Return the score of short texts, each encoded as a document, for a query, `[texts]`."""
 
     def _divide(self, indices: Sequence[Sequence[int]]) -> None:
         """Find the passages of documents that were not shown before."""
@@ -146,7 +146,7 @@ class PassScorer(ABC):
     # ---- saving ------------------------------------------------------------------------------------------
 
     def save(self, writer: Writer, name: str = "scorer") -> None:
-        """Write the vectors of the pass, and what was fitted on them."""
+        """Write the vectors of the pass, and the fitted state."""
         self._prepare()
         self.encoded.save(writer)
         if self._needs_temperature:
@@ -158,7 +158,7 @@ class PassScorer(ABC):
         return self.settings.fusion is not None and not self.is_late
 
     def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:
-        """Take over the vectors of a saved index, and what was fitted on them."""
+        """Restore the vectors of a saved index, and the fitted state."""
         self.encoded.restore(reader, documents)
         self._forget()
         if self.settings.temperature is None and f"{name}-temperature" in reader.settings:

@@ -1,4 +1,4 @@
-"""BM25 of documents, and by passage: a document is scored as a whole and by its windows of words."""
+"""BM25 of documents, and by passage: score a document as a whole and by its windows of words."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 VERSION = "p4"
 #: As a share of the query's best window: a window that scores this much less than the best counts e times less.
 TEMPERATURE = 0.05
-#: Maximum number of scores of windows in memory, and of words of documents that are counted together.
+#: Maximum number of window scores in memory, and of terms that are counted together.
 _MATRIX = 1 << 24
-_WORDS = 1 << 20
+_BATCH_TERMS = 1 << 20
 #: Number of documents that are fetched together.
 _AT_ONCE = 64
-#: Stands for the end of a text.
+#: The start of the word after the last one of a text.
 _TO_THE_END = np.iinfo(np.int32).max
 
 
@@ -50,9 +50,9 @@ class PassageBM25:
     Differs: windows of words that overlap by half; all of them count, by the log of their mean exponential.
 
     Args:
-        settings: of its name.
-        meta: mteb's description; None for the description of mteb's own BM25.
-        expansion: of queries, if the settings ask for it.
+        settings: the settings of its name.
+        meta: its metadata; None for the metadata of mteb's own BM25.
+        expansion: the query expansion, if the settings request it.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class PassageBM25:
 
     @property
     def meta(self) -> ModelMeta:
-        """mteb's description."""
+        """The metadata for mteb."""
         if self._meta is None:
             # an index of BM25 alone opens without mteb
             from mteb.models.model_implementations.bm25 import bm25_s
@@ -91,7 +91,7 @@ class PassageBM25:
 
     @cached_property
     def _analyzer(self) -> Analyzer:
-        # a model finds other forms of a term by itself, and does better without stems (experiments/tried.md)
+        # a model finds other forms of a term itself, and does better without stemming (experiments/tried.md)
         return Analyzer(self.language, stems=self._expansion is None)
 
     def _forget(self) -> None:
@@ -100,27 +100,27 @@ class PassageBM25:
         self._windows = self._whole
         if self.settings.window is not None:
             self._windows = Postings()
-        #: Number of windows of each document; and start and end of all windows in characters.
+        #: Number of windows of each document; and character offsets of all windows.
         self._counts = np.zeros(0, int)
         self._spans = np.zeros((0, 2), np.int32)
         self._forms: list[str] = []
 
     def fit(self, documents: Documents) -> None:
-        """Take documents, and forget the documents of the last call. They are counted at the first query."""
+        """Set the documents, and forget the documents of the last call. They are indexed at the first query."""
         if documents is not self._documents:
             self._documents = documents
             self._forget()
 
     def add(self, documents: Documents) -> None:
-        """Take the old documents and further ones after them. Only these are counted, and only new terms encoded."""
+        """Set the previous documents followed by further ones. Only these are indexed, and only new terms encoded."""
         self._documents = documents
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
-        """Take the old documents without some of them.
+        """Keep some of the previous documents.
 
         Args:
-            documents: those that stay, in their order.
-            kept: whether each of the old ones stays, bool `[old documents]`.
+            documents: the kept documents, in their order.
+            kept: whether each previous document is kept, bool `[previous documents]`.
         """
         self._read()
         windows = np.repeat(kept, self._counts)
@@ -142,10 +142,10 @@ class PassageBM25:
         """Return the score of each document for each query, float32 `[queries, documents]`."""
         self._read()
         size = max(_MATRIX // max(len(self._spans), 1), 1)
-        found = [np.zeros((0, len(self._documents)), np.float32)]
+        blocks = [np.zeros((0, len(self._documents)), np.float32)]
         for start in range(0, len(queries), size):
-            found.append(self._scores(queries[start : start + size]))
-        return np.concatenate(found)
+            blocks.append(self._scores(queries[start : start + size]))
+        return np.concatenate(blocks)
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
         whole = self._whole.scores(self._analyzed(queries))
@@ -167,14 +167,15 @@ class PassageBM25:
         scores /= temperature
         np.exp(scores, out=scores)
         mean = np.add.reduceat(scores, np.cumsum(self._counts) - self._counts, axis=1) / self._counts
-        found: np.ndarray = temperature * np.log(mean)
-        return found
+        soft: np.ndarray = temperature * np.log(mean)
+        return soft
 
     def log_odds(self, queries: Sequence[str]) -> np.ndarray:
         """Return the lexical evidence for each document as log-odds, float32 `[queries, documents]`.
 
-        The score divided by the query's best, times the IDF of the query's terms and the square of their coverage: the
-        share of the IDF that the query's best document has. A neighbour of a missing term counts with its weight.
+        The score divided by the query's best, times the IDF of the query terms and the square of their coverage: the
+        share of the IDF that the query's best document has. An embedding neighbour of a missing term counts with its
+        weight.
         """
         scores = self.scores(queries)
         if not scores.any():
@@ -211,7 +212,7 @@ class PassageBM25:
         return found
 
     def _narrowed(self, text: str, start: int, end: int, weights: sparse.coo_array) -> Span:
-        """Return the sentences of a window whose terms weigh most, by `[query terms, terms]`."""
+        """Return the sentences of a window with the highest total weight of matches, `[query terms, terms]`."""
         spans = short_windows(text[start:end]) or [(0, end - start)]
         totals = []
         for first, last in spans:
@@ -226,36 +227,36 @@ class PassageBM25:
         """Return whether a text has each index term, bool `[terms]`."""
         present = np.zeros(len(self._analyzer) + 1, bool)
         terms = self._analyzer.query_terms(text)
-        # the last element stands for all other terms
+        # the last element is for all unknown terms
         present[[self._analyzer.vocabulary.get(term, NO_TERM) for term, _ in terms]] = True
         return present[:-1]
 
     def matches(self, query: str, text: str) -> dict[str, str]:
-        """Return each query term that a text matches, with the word of the text that it matches best."""
+        """Return each query term that a text matches, with its best matching term of the text."""
         self._read()
         present = self._present(text)
-        found = {}
+        matched = {}
         for form, ids, weights in self._matched(query):
             values = weights * self._whole.idf[ids] * present[ids]
             if values.any():
-                found[form] = self._forms[ids[values.argmax()]]
-        return found
+                matched[form] = self._forms[ids[values.argmax()]]
+        return matched
 
     def weighted_terms(self, query: str) -> dict[str, dict[str, float]]:
         """Return for each query term the index terms that it matches, with their weights, best first.
 
-        Only the best match of each counts: `dis_max` in Elasticsearch and OpenSearch.
+        Only the best match of each query term counts: `dis_max` in Elasticsearch and OpenSearch.
         """
         self._read()
-        found = {}
+        expanded = {}
         for form, ids, weights in self._matched(query):
             order = np.argsort(-weights, kind="stable")
             pairs = zip(ids[order].tolist(), weights[order].tolist(), strict=True)
-            found[form] = {self._forms[index]: round(weight, 4) for index, weight in pairs}
-        return found
+            expanded[form] = {self._forms[index]: round(weight, 4) for index, weight in pairs}
+        return expanded
 
     def _matched(self, query: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield each query term as it is typed, with the ids of the terms that it matches and their weights."""
+        """Yield each query term as typed, with the ids of the index terms that it matches and their weights."""
         terms = self._analyzed([query])
         weights = self._whole.capped(terms)
         for row, form in enumerate(terms.forms):
@@ -263,7 +264,7 @@ class PassageBM25:
             yield form, weights.indices[own], weights.data[own]
 
     def _analyzed(self, queries: Sequence[str]) -> QueryTerms:
-        """Return the terms of queries, each once. Expansion encodes terms that no document has."""
+        """Return the distinct terms of queries. Query expansion encodes terms that no document has."""
         of_queries = list(map(self._analyzer.query_terms, queries))
         forms: dict[str, str] = {}
         for term, form in chain.from_iterable(of_queries):
@@ -285,20 +286,20 @@ class PassageBM25:
     # ---- reading -----------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Analyze the documents that are not yet analyzed."""
+        """Index the documents that are not yet indexed."""
         first = len(self._counts)
         if first == len(self._documents):
             return
         try:
             batch: list[Terms] = []
-            n_words = 0
+            n_terms = 0
             for text in self._texts_from(first):
                 batch.append(self._analyzer.analyze(self._beginning(text)))
-                n_words += len(batch[-1].ids)
-                if n_words > _WORDS:
+                n_terms += len(batch[-1].ids)
+                if n_terms > _BATCH_TERMS:
                     self._count(batch)
                     batch = []
-                    n_words = 0
+                    n_terms = 0
             self._count(batch)
         except BaseException:
             self._forget()
@@ -311,13 +312,13 @@ class PassageBM25:
             self._expansion.fit(self._forms)
 
     def _beginning(self, text: str) -> str:
-        """Return as much of a text as the target length allows."""
+        """Truncate a text to the target length."""
         if self.settings.target_len is None:
             return text
         return first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
 
     def _texts_from(self, first: int) -> Iterator[str]:
-        """Yield the texts from this index on; fetching them one by one would take far longer."""
+        """Yield the texts from an index on, fetched in batches, which is far faster than one by one."""
         n_documents = len(self._documents)
         for start in range(first, n_documents, _AT_ONCE):
             yield from self._documents.texts[start : min(start + _AT_ONCE, n_documents)]
@@ -343,12 +344,12 @@ class PassageBM25:
     # ---- saving ------------------------------------------------------------------------------------------
 
     def save(self, writer: Writer) -> None:
-        """Write the postings, the vocabulary and the vectors of its terms."""
+        """Write the postings, the vocabulary and the term vectors."""
         self._read()
         rules = asdict(self.language)
         writer.settings["language"] = {**rules, "stop_words": sorted(self.language.stop_words)}
         writer.texts("vocabulary", list(self._analyzer.vocabulary))
-        writer.texts("words", self._analyzer.words)
+        writer.texts("words", self._analyzer.known_forms)
         writer.texts("forms", self._forms)
         writer.arrays("analyzer", self._analyzer.state())
         writer.arrays("windows", {"counts": self._counts, "spans": self._spans})
@@ -359,7 +360,7 @@ class PassageBM25:
             writer.arrays("expansion", dict(self._expansion.state()))
 
     def restore(self, reader: Reader, documents: Documents) -> None:
-        """Take over the postings of a saved index."""
+        """Restore the postings of a saved index."""
         rules = reader.settings["language"]
         self._language = Language(**{**rules, "stop_words": frozenset(rules["stop_words"])})
         self._documents = documents

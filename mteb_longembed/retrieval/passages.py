@@ -1,4 +1,4 @@
-"""Choose what to show of a document: short windows, and excerpts around the best sentence."""
+"""Choose the text of a document to show: short windows, and excerpts around the best sentence."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -8,14 +8,14 @@ from mteb_longembed.sentences import Span, spans_by_sentences
 
 from .analyzer import Analyzer, Language
 
-#: Longest passage that is shown of a document with one vector or with short chunks: about 128 tokens of English.
+#: Longest passage shown of a document with one vector or with short chunks: about 128 tokens of English.
 WINDOW_CHARS = 500
-#: What stands for text that is left out.
+#: The mark for omitted text.
 CUT = "[...]"
 
 
 def short_windows(text: str) -> list[Span]:
-    """Return windows over all of a text: consecutive sentences of at most `WINDOW_CHARS`. A longer sentence is cut."""
+    """Return windows over a whole text: consecutive sentences of at most `WINDOW_CHARS`. A longer sentence is cut."""
     windows = []
     for first, last in spans_by_sentences(text, WINDOW_CHARS):
         for start in range(first, last, WINDOW_CHARS):
@@ -23,7 +23,7 @@ def short_windows(text: str) -> list[Span]:
     return [(start, end) for start, end in windows if not text[start:end].isspace()]
 
 
-#: Says how well each of some texts answers a query.
+#: A query and texts -> the score of each text.
 TextScores = Callable[[str, Sequence[str]], np.ndarray]
 
 
@@ -35,17 +35,17 @@ def excerpt(
     also: Iterable[str] = (),
     scores: TextScores | None = None,
 ) -> str:
-    """Return at most `n` characters of a passage, with spaces for line breaks, and marks where text is left out.
+    """Return at most `n` characters of a passage, with spaces for line breaks, and marks for omitted text.
 
-    They are the sentences that share most terms with the question, or that `scores` prefers.
+    They are the sentences that share most terms with the question, or score highest by `scores`.
 
     Args:
         passage: the text.
         question: the query.
         n: number of characters, without the marks. A longer sentence, such as a table, is cut.
-        language: of the passage.
-        also: further terms of the passage that match.
-        scores: a model that chooses.
+        language: the language of the passage.
+        also: further matching terms of the passage.
+        scores: the scoring function of a model; None to count shared terms.
     """
     analyzer = Analyzer(language)
     wanted = dict(analyzer.query_terms(" ".join([question, *also])))
@@ -70,14 +70,14 @@ def excerpt(
 
 
 def best_run(similarities: np.ndarray, spans: Sequence[Span]) -> Span:
-    """Return the run of chunks with the best MaxSim, up to `WINDOW_CHARS` characters long or one chunk.
+    """Return the run of chunks with the best MaxSim, at most `WINDOW_CHARS` characters long or one chunk.
 
     Args:
-        similarities: of each token of a query with each chunk, `[tokens, chunks]`.
-        spans: of the chunks, in their order.
+        similarities: similarity of each query token with each chunk, `[tokens, chunks]`.
+        spans: spans of the chunks, in their order.
     """
     n = min(len(spans), similarities.shape[1])
-    found = spans[0]
+    best_span = spans[0]
     best = -np.inf
     end = 0
     for start in range(n):
@@ -87,12 +87,12 @@ def best_run(similarities: np.ndarray, spans: Sequence[Span]) -> Span:
         score = similarities[:, start:end].max(axis=1).mean()
         if score > best:
             best = score
-            found = (spans[start][0], spans[end - 1][1])
-    return found
+            best_span = (spans[start][0], spans[end - 1][1])
+    return best_span
 
 
 def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first words of the windows of `size` words in a text of `n`, and the words after their last ones.
+    """Return the starts and ends (exclusive) of windows of `size` words in a text of `n` words.
 
     Consecutive windows share half of their words. There is at least one window; without a size it is the whole text.
 

@@ -1,4 +1,4 @@
-"""BM25 over texts that are given as term ids, from an inverted index that grows."""
+"""BM25 over texts of term ids, with an inverted index that can grow."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _MOST = 1 << 24
 
 @dataclass(frozen=True)
 class QueryTerms:
-    """The terms of some queries, each once."""
+    """The distinct terms of queries."""
 
-    forms: list[str]  #: each term as it was typed, in lower case, `[query terms]`
+    forms: list[str]  #: each term as typed, in lower case, `[query terms]`
     own: np.ndarray  #: the id of each, or -1 if no text has it, `[query terms]`
-    counts: sparse.csr_array  #: how often each query has each term, sparse `[queries, query terms]`
+    counts: sparse.csr_array  #: term frequencies of the queries, sparse `[queries, query terms]`
     #: the index terms that each query term matches, with the weight of the match, sparse `[query terms, terms]`
     matches: sparse.csr_array
 
 
 class Postings:
-    """BM25 of texts. Adding texts counts only these.
+    """An inverted index with BM25 scores. Adding texts counts only the new ones.
 
     Source: Kamphuis et al. 2020, doi:10.1007/978-3-030-45442-5_4 (Lucene, accurate).
     """
@@ -37,11 +37,11 @@ class Postings:
         #: Term frequencies of consecutive texts, sparse `[terms, texts]`, in the smallest integer type.
         self._blocks: list[sparse.csr_array] = []
         self._lengths = np.zeros(0, np.float32)
-        #: Added to a term frequency before the frequency is divided by the sum, for each text.
+        #: Length norm of each text: a term frequency is divided by its sum with the norm.
         self._norms: np.ndarray = self._lengths
         self._document_frequencies = np.zeros(0, np.int64)
-        self.idf = np.zeros(0, np.float32)  #: of each term, `[terms]`
-        self.highest_idf = 0.0  #: of a term that no text has
+        self.idf = np.zeros(0, np.float32)  #: IDF of each term, `[terms]`
+        self.highest_idf = 0.0  #: IDF of a term that no text has
 
     def __len__(self) -> int:
         """Return the number of texts."""
@@ -52,7 +52,7 @@ class Postings:
 
         Args:
             rows: the term ids of each text.
-            n_terms: size of the vocabulary by now.
+            n_terms: the current size of the vocabulary.
         """
         lengths = np.array(list(map(len, rows)), np.int32)
         counts = _frequencies(rows, lengths, n_terms)
@@ -60,7 +60,7 @@ class Postings:
         frequencies = np.diff(counts.indptr).astype(np.int64)
         frequencies[: len(self._document_frequencies)] += self._document_frequencies
         self._set_frequencies(frequencies)
-        # blocks of similar size are merged, so that there are few, and each posting is copied a few times
+        # blocks of similar size are merged, so there are few blocks, and each posting is copied only a few times
         while self._blocks and self._blocks[-1].nnz < min(2 * counts.nnz, _MOST):
             last = _widened(self._blocks.pop(), n_terms)
             counts = sparse.hstack([last, counts], format="csr")
@@ -96,22 +96,22 @@ class Postings:
     # ---- saving ------------------------------------------------------------------------------------------
 
     def state(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Yield the arrays that `restore` needs, by their names."""
+        """Yield the arrays that `restore` needs, by name."""
         yield "lengths", self._lengths
         yield "frequencies", self._document_frequencies
         yield "blocks", np.array([block.shape[1] for block in self._blocks], int)
-        for number, block in enumerate(self._blocks):
-            yield f"block-{number}-data", block.data
-            yield f"block-{number}-indices", block.indices
-            yield f"block-{number}-indptr", block.indptr
+        for index, block in enumerate(self._blocks):
+            yield f"block-{index}-data", block.data
+            yield f"block-{index}-indices", block.indices
+            yield f"block-{index}-indptr", block.indptr
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over the arrays of saved postings, without copying them."""
+        """Restore the arrays of saved postings, without copying them."""
         self._set_lengths(state["lengths"])
         self._set_frequencies(state["frequencies"])
         n_terms = len(self._document_frequencies)
-        for number, n_texts in enumerate(state["blocks"].tolist()):
-            arrays = [state[f"block-{number}-{part}"] for part in ("data", "indices", "indptr")]
+        for index, n_texts in enumerate(state["blocks"].tolist()):
+            arrays = [state[f"block-{index}-{part}"] for part in ("data", "indices", "indptr")]
             self._blocks.append(sparse.csr_array(tuple(arrays), (n_terms, n_texts), copy=False))
 
     # ---- scoring -----------------------------------------------------------------------------------------
@@ -123,18 +123,18 @@ class Postings:
         """
         weights = self.capped(query)
         weights.data *= self.idf[weights.indices]
-        found = np.zeros((query.counts.shape[0], len(self)), np.float32)
+        scores = np.zeros((query.counts.shape[0], len(self)), np.float32)
         add = _add_terms if (np.diff(weights.indptr) <= 1).all() else _add_best
         first = 0
         for block in self._blocks:
             of_block = slice(first, first + block.shape[1])
             matches = _matches(block, self._norms[of_block], weights)
-            add(found[:, of_block], matches, query.counts)
+            add(scores[:, of_block], matches, query.counts)
             first = of_block.stop
-        return found
+        return scores
 
     def capped(self, query: QueryTerms) -> sparse.csr_array:
-        """Return the weights of matches, `[query terms, terms]`: no match has a higher IDF than the query term."""
+        """Return the weights of matches, `[query terms, terms]`, capped so that no IDF exceeds the query term's."""
         matches = query.matches
         caps = np.repeat(self.idf_of(query.own), np.diff(matches.indptr)) / self.idf[matches.indices]
         data = (matches.data * np.minimum(1, caps)).astype(np.float32)
@@ -161,12 +161,12 @@ def _widened(block: sparse.csr_array, n_terms: int) -> sparse.csr_array:
 
 
 def _matches(counts: sparse.csr_array, norms: np.ndarray, weights: sparse.csr_array) -> sparse.csr_array:
-    """Return what each match adds to the score of a text, sparse `[query terms, texts]`: a text may come twice.
+    """Return the contribution of each match to the score of a text, sparse `[query terms, texts]`, with duplicates.
 
     Args:
         counts: term frequencies, sparse `[terms, texts]`.
-        norms: added to a frequency before the frequency is divided by the sum, `[texts]`.
-        weights: of each term for each query term, sparse `[query terms, terms]`.
+        norms: length norms of the texts, `[texts]`.
+        weights: weights of each term for each query term, sparse `[query terms, terms]`.
     """
     added = counts[weights.indices]
     values = np.take(norms, added.indices)
@@ -179,18 +179,18 @@ def _matches(counts: sparse.csr_array, norms: np.ndarray, weights: sparse.csr_ar
 
 
 def _add_terms(scores: np.ndarray, matches: sparse.csr_array, counts: sparse.csr_array) -> None:
-    """Add to scores `[queries, texts]` the part of query terms that match one term each."""
+    """Add the matches of query terms that match one term each to scores `[queries, texts]`."""
     for row, query in enumerate(scores):
         own = slice(*counts.indptr[row : row + 2])
         of_query = matches
         if len(scores) > 1:
             of_query = matches[counts.indices[own]]
-        # a product of two sparse matrices takes ten times as long as a product with a vector for each query
+        # a product of two sparse matrices is ten times as slow as a matrix-vector product for each query
         query += of_query.T @ counts.data[own]
 
 
 def _add_best(scores: np.ndarray, matches: sparse.csr_array, counts: sparse.csr_array) -> None:
-    """Add to scores `[queries, texts]` the best match of each query term."""
+    """Add the best match of each query term to scores `[queries, texts]`."""
     by_term = counts.tocsc()
     for term, (start, end) in enumerate(pairwise(matches.indptr.tolist())):
         best = np.zeros(scores.shape[1], np.float32)
@@ -201,8 +201,8 @@ def _add_best(scores: np.ndarray, matches: sparse.csr_array, counts: sparse.csr_
 
 
 def _frequencies(rows: Sequence[np.ndarray], lengths: np.ndarray, n_terms: int) -> sparse.csr_array:
-    """Return how often each text has each term, sparse `[terms, texts]`."""
-    # scipy keeps wide integers, which take half as much memory again
+    """Count the terms of each text, sparse `[terms, texts]`."""
+    # scipy would keep wide integers, which take 1.5 times the memory
     ends = np.append(np.int32(0), lengths.cumsum(dtype=np.int32))
     terms = np.concatenate([np.zeros(0, np.int32), *rows])
     ones = np.ones(len(terms), np.min_scalar_type(lengths.max(initial=0)))

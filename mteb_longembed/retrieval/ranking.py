@@ -18,7 +18,7 @@ def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterat
     """Yield the scores `[queries, documents]` of consecutive queries.
 
     Raises:
-        DataError: if the scorer returns no matrix of numbers of this shape.
+        DataError: if the scorer does not return a matrix of numbers of this shape.
     """
     size = max(MATRIX // max(n_documents, 1), 1)
     for start in range(0, len(queries), size):
@@ -26,20 +26,20 @@ def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterat
         yield _checked(scorer.scores(of_block), (len(of_block), n_documents), scorer)
 
 
-def _checked(given: Any, shape: tuple[int, int], scorer: Scorer) -> np.ndarray:
-    """Return the scores of a scorer, if they are a matrix of this shape."""
+def _checked(returned: Any, shape: tuple[int, int], scorer: Scorer) -> np.ndarray:
+    """Return the scores of a scorer as an array; DataError unless they are a matrix of this shape."""
     torch = sys.modules.get("torch")  # an index of BM25 alone opens without it
-    if torch is not None and isinstance(given, torch.Tensor):
-        given = given.detach().cpu()
+    if torch is not None and isinstance(returned, torch.Tensor):
+        returned = returned.detach().cpu()
     try:
-        scores = np.asarray(given)
+        scores = np.asarray(returned)
     except ValueError:
         raise DataError(
             f"{_rule(scorer, shape)}, got rows of different lengths: give each query a score for each document."
         ) from None
     if scores.shape != shape or scores.dtype.kind not in "fiu":
         size = " x ".join(map(str, scores.shape)) or "no"
-        kind = f"a {type(given).__name__} of {size} {scores.dtype} values"
+        kind = f"a {type(returned).__name__} of {size} {scores.dtype} values"
         raise DataError(
             f"{_rule(scorer, shape)}, got {kind}: give each query a score for each document, in the order of `fit`."
         )
@@ -59,8 +59,8 @@ def _rule(scorer: Scorer, shape: tuple[int, int]) -> str:
 def best_documents(
     scorer: Scorer, queries: Sequence[str], top_k: int, n_documents: int
 ) -> list[list[tuple[float, int]]]:
-    """Return for each query the score and index of each of its best documents, best first; of equal ones, the first."""
-    found = []
+    """Return the scores and indices of the best documents of each query, best first; ties in document order."""
+    rankings = []
     for scores in matrices(scorer, queries, n_documents):
         for row in scores:
             candidates = np.flatnonzero(np.isfinite(row))
@@ -68,5 +68,5 @@ def best_documents(
                 values = row[candidates]
                 candidates = candidates[values >= np.partition(values, -top_k)[-top_k]]
             order = candidates[np.argsort(-row[candidates], kind="stable")][:top_k]
-            found.append(list(zip(row[order].tolist(), order.tolist(), strict=True)))
-    return found
+            rankings.append(list(zip(row[order].tolist(), order.tolist(), strict=True)))
+    return rankings

@@ -1,4 +1,4 @@
-"""The search that a model gets whose name has no strategy."""
+"""The recommended search for a model name without a strategy."""
 
 from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.errors import LongEmbedError
@@ -13,7 +13,7 @@ WITHOUT_AVERAGES = "windows:fusion=bm25"
 
 
 def recommended(name: str) -> str:
-    """Return the full name of the search for a bare model. Names with a strategy, BM25 and APIs stay as they are."""
+    """Return the full name of the search for a bare model. Names with a strategy, BM25 and APIs are unchanged."""
     entry = entry_of(name)
     is_bare = holds_model(name) or (split_name(name)[1] is None and not is_bm25_name(name))
     if not is_bare or (entry is not None and entry.kind == "mteb"):
@@ -25,7 +25,7 @@ def recommended(name: str) -> str:
     try:
         base = open_checkpoint(ModelSpec.parse(name)).base
     except LongEmbedError:
-        return name  # mteb may know it, and says why if not
+        return name  # mteb may know it, or raises the error
     if base.made is not None:
         return name  # it is extended already
     averages = base.kind == "dense" and base.pooling in (None, "mean")
@@ -34,6 +34,6 @@ def recommended(name: str) -> str:
 
 
 def describe(name: str) -> str:
-    """Return half a line on what a preset does; empty for other names."""
+    """Describe a preset in half a line; empty for other names."""
     preset = PRESETS.get(name.rpartition("+")[2])
     return "" if preset is None else preset.meaning

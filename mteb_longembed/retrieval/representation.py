@@ -1,4 +1,4 @@
-"""Representations of documents by one of our models: how each pools, its vectors, and how it is encoded."""
+"""Representations of documents by one of our models: their pooling, vectors and encoding."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,18 +33,18 @@ from .scorer import Documents
 from .sparse_vectors import SparseVectors
 from .vectors import CorpusVectors, WindowTokens
 
-#: Number of texts whose sparse vectors are dense at the same time; a window has 30,000 weights.
+#: Number of texts whose sparse vectors are in dense form at a time; a window has 30,000 weights.
 SPARSE_AT_ONCE = 16
 
 
 class Representation:
-    """One way of pooling, and the vectors of the documents pooled in this way.
+    """A pooling method, and the vectors of the documents pooled by it.
 
     Args:
-        rule: of corpus weights.
-        step: content tokens for each vector, or `window`; None for one vector a text.
+        rule: rule of the corpus weights.
+        step: content tokens per vector, or `window`; None for one vector per text.
         late: whether it pools for late interaction: a query has a vector for each token.
-        kind: what the model's base gives for a text.
+        kind: the kind of the model's base.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class Representation:
 
 
 def repooled(model: LongModel, one: Representation, counts: TokenCounts | None = None) -> LongModel:
-    """Return the model that pools in another way and shares the backbone. Its vectors are not scaled.
+    """Return a model with another pooling that shares the backbone. Its vectors are not scaled.
 
     Args:
-        model: with one vector a text; one with several keeps them, and so does late interaction.
-        one: says how to pool.
-        counts: the tokens of the corpus, which a rule needs.
+        model: a model with one vector per text; a model with several keeps them, and so does late interaction.
+        one: the representation to pool for.
+        counts: token counts of the corpus, which a rule needs.
     """
     if isinstance(model, LongSparseEncoder):
-        made = of_modules(list(model), settings_of(model), str(model.device), "sparse")
-        made.has_several_vectors = one.step is not None
-        return made
+        sparse_model = of_modules(list(model), settings_of(model), str(model.device), "sparse")
+        sparse_model.has_several_vectors = one.step is not None
+        return sparse_model
     if model.kind == "late-interaction":
         if one.step is None:
             return model
@@ -102,49 +102,49 @@ def repooled(model: LongModel, one: Representation, counts: TokenCounts | None =
 def encode(
     models: Sequence[LongModel], texts: Sequence[str], kind: PromptType, documents: Documents
 ) -> list[list[Tensor]]:
-    """Return, for each of these models with one backbone, the vectors of all texts, from one pass."""
+    """Encode all texts by models with one backbone in one pass; return the vectors for each model."""
     first = models[0]
     options = documents.options
     prompt = _prompt(first, kind, documents)
     if isinstance(first, LongMultiVectorEncoder) and first.kind != "dense" and kind == PromptType.query:
-        # queries may be read in a way that our engine does not know
+        # queries may need preprocessing that our engine does not have
         arguments = {"show_progress_bar": show_bars(), "batch_size": 32, **options, "task": kind.value}
         return [first.encode(list(texts), prompt=prompt, **arguments)] * len(models)
     with torch.inference_mode():
         engine = Engine(models, prompt or None, options.get("batch_size", 32), {"task": kind.value})
         engine.keep_in(first.embedding_cache)
         done = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
-    found = []
+    vectors = []
     for index, model in enumerate(models):
         dims = getattr(model, "truncate_dim", None)
-        found.append([done[text][index][..., :dims] for text in texts])
-    return found
+        vectors.append([done[text][index][..., :dims] for text in texts])
+    return vectors
 
 
 def encode_sparse(
     model: LongModel, texts: Sequence[str], kind: PromptType, documents: Documents
 ) -> dict[str, sparse.csr_array]:
-    """Return the sparse vectors of each text, `[vectors, words]`: one, or of a document perhaps one for each window."""
+    """Return the sparse vectors of each text, `[vectors, terms]`: one, or for a document perhaps one per window."""
     prompt = _prompt(model, kind, documents)
     size = documents.options.get("batch_size", 32)
-    found = {}
+    vectors = {}
     for start in range(0, len(texts), SPARSE_AT_ONCE):
-        part = list(texts[start : start + SPARSE_AT_ONCE])
+        batch = list(texts[start : start + SPARSE_AT_ONCE])
         if model.has_several_vectors and kind == PromptType.document:
             with torch.inference_mode():
-                done = Engine([model], prompt or None, size, {"task": kind.value}).encode(part, show=False)
-            rows = [done[text][0] for text in part]
+                done = Engine([model], prompt or None, size, {"task": kind.value}).encode(batch, show=False)
+            rows = [done[text][0] for text in batch]
         else:
             arguments = {"task": kind.value, "batch_size": size, "convert_to_sparse_tensor": False}
-            found_rows = cast("Any", model).encode(part, prompt=prompt, show_progress_bar=False, **arguments)
-            rows = list(found_rows[:, None])
-        for text, row in zip(part, rows, strict=True):
-            found[text] = sparse.csr_array(row.float().cpu().numpy())
-    return found
+            encoded = cast("Any", model).encode(batch, prompt=prompt, show_progress_bar=False, **arguments)
+            rows = list(encoded[:, None])
+        for text, row in zip(batch, rows, strict=True):
+            vectors[text] = sparse.csr_array(row.float().cpu().numpy())
+    return vectors
 
 
 def highest(rows: sparse.csr_array) -> sparse.csr_array:
-    """Return the maximum of sparse vectors `[vectors, words]` as one, `[1, words]`.
+    """Return the maximum of sparse vectors `[vectors, terms]` as one, `[1, terms]`.
 
     >>> highest(sparse.csr_array([[1, 0, 3], [2, 0, 1]])).toarray().tolist()
     [[2, 0, 3]]
@@ -153,7 +153,7 @@ def highest(rows: sparse.csr_array) -> sparse.csr_array:
 
 
 def _prompt(model: LongModel, kind: PromptType, documents: Documents) -> str | None:
-    """Return the prompt that mteb gives the model for a task, or else its own."""
+    """Return mteb's prompt of the model for a task, or else the model's own."""
     prompt = get_prompt(cast("dict[str, str]", model.prompts), documents.metadata, kind)
     if prompt is None and kind == PromptType.document:
         prompt = document_prompt(model)
@@ -161,7 +161,7 @@ def _prompt(model: LongModel, kind: PromptType, documents: Documents) -> str | N
 
 
 def document_bytes(model: LongModel) -> int:
-    """Return the maximum bytes of the vectors of a document that fills the target length."""
+    """Return the maximum bytes of the vectors of a document of the target length."""
     strategy = model.backbone.strategy
     step = model.head.vectors or (1 if model.kind == "late-interaction" else strategy.target_len)
     if step == "window":

@@ -1,4 +1,4 @@
-"""What every way to search is: a scorer that gives one matrix `[queries, documents]`."""
+"""The protocol of all search methods: a scorer returns one matrix `[queries, documents]`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Documents:
     """The documents of a search."""
 
     ids: Sequence[str]  #: one for each document, all different
-    #: as models read them: title first. A sequence on disk may have further ones behind the ids' documents
+    #: texts as models read them, title first. A sequence on disk may have further texts after the last id's
     texts: Sequence[str]
-    language: str = ENGLISH  #: of stop words, stems and word borders, as mteb writes it
-    #: the task to which they belong: some models have prompts for some tasks
+    language: str = ENGLISH  #: language of stop words, stems and word borders, as in mteb
+    #: the task of the documents: some models have prompts for some tasks
     task: TaskMetadata | None = None
-    #: what mteb hands to encoders, such as `batch_size`
+    #: options that mteb passes to encoders, such as `batch_size`
     options: Settings = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Documents:
 
     @property
     def metadata(self) -> TaskMetadata:
-        """The task's; for documents without a task, the type of a search."""
+        """The metadata of the task; for documents without a task, of a generic search."""
         if self.task is not None:
             return self.task
         # an index of BM25 alone opens without mteb
@@ -57,44 +57,44 @@ class Documents:
 
 
 def whole_documents(documents: Documents, indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-    """Return the passages of a scorer that knows none: all of each document."""
+    """Return whole documents as passages, for a scorer without passages."""
     return [[(0, len(documents.texts[index])) for index in of_query] for of_query in indices]
 
 
 def by_sentence(scores: Callable[[Sequence[str]], np.ndarray], queries: Sequence[str]) -> np.ndarray:
-    """Average the scores of the sentences of each query, each searched on its own, float32 `[queries, documents]`."""
-    parts = list(map(sentences, queries))
-    counts = np.array(list(map(len, parts)))
-    of_parts = scores(list(chain.from_iterable(parts)))
-    sums: np.ndarray = np.add.reduceat(of_parts, np.cumsum(counts) - counts, axis=0)
+    """Average the scores of each query's sentences, each searched on its own, float32 `[queries, documents]`."""
+    split = list(map(sentences, queries))
+    counts = np.array(list(map(len, split)))
+    of_sentences = scores(list(chain.from_iterable(split)))
+    sums: np.ndarray = np.add.reduceat(of_sentences, np.cumsum(counts) - counts, axis=0)
     return sums / counts[:, None].astype(np.float32)
 
 
 @runtime_checkable
 class Scorer(Protocol):
-    """A way to search. Fusion, evaluation, ties and comparisons are arithmetic on its scores.
+    """A search method. Fusion, evaluation, ties and comparisons are arithmetic on its scores.
 
     If it also has `add`, as a `GrowingScorer`, it keeps its fit when documents are added. Otherwise it is fitted again.
     """
 
-    #: mteb's description: name and revision.
+    #: The metadata for mteb: name and revision.
     meta: ModelMeta
 
     def fit(self, documents: Documents) -> None:
-        """Read documents, and forget the documents of the last call. The same documents are not read again."""
+        """Index documents, and forget the documents of the last call. The same documents are not indexed again."""
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
-        """Return each document's score for each query, `[queries, documents]`; minus infinity if it is not ranked."""
+        """Return the score of each document for each query, `[queries, documents]`; minus infinity if not ranked."""
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Return, for each query, the best passage of each of these documents, by their indices."""
+        """Return for each query the best passage of each of its documents, given by index."""
 
 
 def full_name(meta: ModelMeta) -> str:
-    """Return the name of a model as users type it. mteb's name is the base's, with the rest as an experiment."""
+    """Return the name of a model as users type it. In mteb, the base is the name, and the rest an experiment."""
     return name_of(str(meta.name), meta.experiment_kwargs)
 
 
 def full_revision(meta: ModelMeta) -> str:
-    """Return the base's revision and our algorithms' version. With the full name it tells all results apart."""
+    """Return the base's revision and our algorithms' version, which together with the full name identify results."""
     return revision_of(meta.revision, meta.experiment_kwargs)

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 class Searcher:
     """Documents, and the scorer that finds them. `search` makes one, and `open_index` opens a saved one.
 
-    Until it is saved, its texts and vectors are in temporary files. Threads may share it: one call runs at a time. So
-    may processes that are forked from this one, each of which has its own from then on. A saved index can be pickled:
-    another process opens its folder. An `add` that fails changes nothing.
+    Until it is saved, its texts and vectors are in temporary files. Threads may share it: one call runs at a time.
+    Forked processes may use it too, each with a copy of its own from then on. A saved index can be pickled: another
+    process opens its folder. A failed `add` changes nothing.
 
     Args:
-        scorer: what scores documents. It gets the documents of this searcher, and no others.
-        passages: whether short windows are encoded to show the best one, where vectors have no text of their own: one
+        scorer: the scorer. It gets only the documents of this searcher.
+        passages: whether to encode short windows and show the best one, if vectors have no text of their own: one
             vector per document, late interaction, sparse vectors.
-        language: of BM25's stop words and stems, as mteb writes it, such as `deu-Latn`. None for English.
+        language: language of BM25's stop words and stems, as in mteb, such as `deu-Latn`. None for English.
         name: the name from which `open_index` rebuilds the scorer; empty for a scorer without one.
     """
 
@@ -55,24 +55,24 @@ class Searcher:
         self.scorer = scorer
         self.name = name
         self.shows_passages = passages
-        #: The documents that have text, in the order in which the scorer knows them.
+        #: The documents with text, in the order of the scorer.
         self._tables: list[pyarrow.Table] = []
         self._documents = Documents([], [], language or ENGLISH)
-        #: The ids of documents without text. They are kept and never found.
+        #: The ids of documents without text, which are kept but never found.
         self.empty: list[str] = []
-        #: What shows passages by vectors; None for BM25 alone and scorers of users.
+        #: The scorer that shows passages by vectors; None for BM25 alone and custom scorers.
         self.vector_scorer = scorer.shown if isinstance(scorer, ScorerWithVectors) else None
         if self.vector_scorer is not None:
             self.vector_scorer.finds_windows = passages
         self._lock = threading.RLock()
         #: The version of the saved index whose files are mapped.
         self._saved: Reader | None = None
-        #: What tells whether the source of the documents has changed; it is saved with the index.
+        #: A fingerprint of the documents' source, saved with the index.
         self.source: object = None
 
     @property
     def protocol(self) -> MTEBSearch:
-        """The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`."""
+        """The same search in mteb's search protocol: `index`, `search`, `mteb_model_meta`."""
         from .mteb_search import MTEBSearch
 
         return MTEBSearch(self.scorer)
@@ -113,17 +113,17 @@ class Searcher:
     # ---- documents ---------------------------------------------------------------------------------------
 
     def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
-        """Encode documents and add them; to a saved index as a whole or not at all.
+        """Encode documents and add them; to a saved index all or none.
 
-        Both iterables are read once, side by side, and no more than a few texts of them are in memory. With `weights=`
-        and `whiten=` the first call counts, and a new searcher counts anew.
+        Both iterables are read once, in parallel, and only a few of their texts are in memory. `weights=` and `whiten=`
+        are fitted by the first call, and again only in a new searcher.
 
         Args:
-            ids: one for each text; new ones.
-            texts: the documents. One without text is never found.
+            ids: a new id for each text.
+            texts: the documents. A document without text is never found.
 
         Raises:
-            InputError: if an id is known, given twice or no text; if a text is none; or if the numbers differ.
+            InputError: if an id is not new or not a text; if a document is not a text; or if the numbers differ.
             StorageError: if the disk refuses a write.
             IndexFolderError: if another process writes, or has written, to the saved index.
         """
@@ -134,7 +134,7 @@ class Searcher:
         """Add the documents of a file, of a folder of texts or of Parquet files, of a table, or of a stream.
 
         Args:
-            source: rows with `id` and `text`, and perhaps `title`, as `compare` takes them for its corpus.
+            source: rows with `id` and `text`, and perhaps `title`, as for the corpus of `compare`.
 
         Raises:
             DataError: if the source cannot be read, or a row breaks a rule.
@@ -146,7 +146,7 @@ class Searcher:
             self._add(read_texts(source))
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Remove documents. Weights and whitening stay as they were fitted.
+        """Remove documents. Weights and whitening are not fitted again.
 
         Raises:
             InputError: if an id is not known, or the scorer cannot remove documents.
@@ -156,12 +156,12 @@ class Searcher:
             self._remove(list(read_given("ids", ids, keys=True)))
 
     def replace(self, ids: Iterable[str], texts: Iterable[str]) -> None:
-        """Replace documents by new texts. They come after all others. Arguments and errors as for `add`."""
+        """Replace documents by new texts, which come after all others. Arguments and errors as for `add`."""
         rows = dict(read_pairs(ids, texts))
         self.change(rows.keys(), rows)
 
     def change(self, removed: Iterable[str], added: Mapping[str, str]) -> None:
-        """Remove documents and add others, as one change. An id that is in both is replaced, and a new one is added.
+        """Remove and add documents in one change. An added id that exists already is replaced.
 
         Raises:
             InputError, IndexFolderError: as for `remove` and `add`.
@@ -213,7 +213,7 @@ class Searcher:
         kept = np.array([key not in gone for key in self._documents.ids], bool)
         if kept.all():
             return
-        if not kept.any():  # whatever is added next is fitted anew
+        if not kept.any():  # the next documents are fitted anew
             self._documents = Documents([], [], self._documents.language)
             self._tables = []
             return
@@ -229,7 +229,7 @@ class Searcher:
         return Documents(rows["id"].to_pylist(), Texts(rows), self._documents.language)
 
     def _checked(self, documents: Iterable[tuple[str, str]], empty: list[str]) -> Iterator[tuple[str, str]]:
-        """Yield documents that have text, and note the ids of the others."""
+        """Yield documents with text, and note the ids of the others in `empty`."""
         known = {*self._documents.ids, *self.empty}
         for key, text in documents:
             if not key or key != without_surrogates(key):
@@ -250,7 +250,7 @@ class Searcher:
 
     @property
     def can_be_saved(self) -> bool:
-        """Whether `open_index` could make the scorer again, and there is a document with text."""
+        """Whether `open_index` can rebuild the scorer, and there is a document with text."""
         return bool(self.name) and isinstance(self.scorer, SavableScorer) and len(self._documents) > 0
 
     def save(self, folder: str | Path) -> None:
@@ -308,7 +308,7 @@ class Searcher:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold all locks; afterwards save the change where the index is saved, or take it back if it failed."""
+        """Hold all locks; afterwards save the change of a saved index, or roll it back if it failed."""
         with self._lock, _silenced():
             if self._saved is None:
                 yield
@@ -335,10 +335,10 @@ class Searcher:
     def search(self, query: list[str], k: int = 10) -> list[list[Hit]]: ...
 
     def search(self, query: str | list[str], k: int = 10) -> list[Hit] | list[list[Hit]]:
-        """Return the `k` best documents of a query, best first; all if there are fewer. A list of queries gives lists.
+        """Return the `k` best documents of a query, best first; a list of them for a list of queries.
 
-        Of documents with equal scores, the one that was added first comes first. BM25 alone finds only documents that
-        share a term with the query.
+        Among documents with equal scores, the one added first comes first. BM25 alone finds only documents that match
+        a term of the query.
 
         Raises:
             InputError: if the query is not a text, `k` is below 1, or no document has text.
@@ -368,22 +368,22 @@ class Searcher:
         spans = self.scorer.passages(queries, [[index for _, index in ranking] for ranking in rankings])
         hits = []
         for query, ranking, of_query in zip(queries, rankings, spans, strict=True):
-            found = []
+            of_ranking = []
             for (score, index), (start, end) in zip(ranking, of_query, strict=True):
                 text = documents.texts[index]
                 passage = text[start:end]
-                words = {}
+                matched = {}
                 if isinstance(self.scorer, PassageBM25):
-                    words = self.scorer.matches(query, passage)
-                found.append(
-                    Hit(documents.ids[index], float(score), int(start), int(end), passage, text, words)
+                    matched = self.scorer.matches(query, passage)
+                of_ranking.append(
+                    Hit(documents.ids[index], float(score), int(start), int(end), passage, text, matched)
                 )
-            hits.append(found)
+            hits.append(of_ranking)
         return hits
 
 
 def _silenced() -> contextlib.AbstractContextManager[None]:
-    """Switch off the bars of libraries for tables that are made in no time, where these libraries are loaded."""
+    """Hide the progress bars of libraries, if these are loaded: such tables are built in no time."""
     if "datasets" not in sys.modules:
         return contextlib.nullcontext()
     from mteb_longembed.hub import silence

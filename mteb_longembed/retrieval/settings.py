@@ -1,4 +1,4 @@
-"""Names of searches and their settings: query representation, fusion with BM25, weights, whitening; and BM25's own."""
+"""Search settings in names: query representation, fusion with BM25, weights, whitening; and the settings of BM25."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mteb_longembed.values import Power, read_fields, read_tokens
 if TYPE_CHECKING:
     from mteb_longembed.encoders.checkpoint import Checkpoint
 
-#: Weight of the lexical log-odds relative to the vectors' log-odds; experiments/methods.md says how it was chosen.
+#: Weight of the lexical log-odds relative to the vectors' log-odds, chosen in experiments/methods.md.
 LEXICAL_WEIGHT = 1.0
 #: Words of a BM25 window. Consecutive windows share half of them.
 WINDOW = 200
@@ -24,7 +24,7 @@ WINDOW = 200
 
 @dataclass(frozen=True)
 class _Settings:
-    """Values of a name. They may be given as text and are kept typed. None stands for the default."""
+    """Settings of a name. Values may be texts and are stored typed. None means the default."""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -32,24 +32,24 @@ class _Settings:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
     def _leave_out(self, name: str, default: object) -> None:
-        """Drop a default that was given, so that a search has one name."""
+        """Replace an explicit default by None, so that a search has one name."""
         if vars(self)[name] == default:
             object.__setattr__(self, name, None)  # the instance is frozen for others
 
 
 @dataclass(frozen=True)
 class SearchSettings(_Settings):
-    """Settings that change a search and no model."""
+    """Settings that change a search, but not its model."""
 
     #: `bm25` adds the log-odds of BM25 by passage to the vectors' log-odds
     fusion: Literal["bm25"] | None = None
     #: weight of the lexical log-odds
     lexical_weight: Annotated[float, Field(gt=0)] | None = None
-    #: divides the scores of vectors to make log-odds; None: the spread of scores in the corpus
+    #: divisor that turns the scores of vectors into log-odds; None: the spread of scores in the corpus
     temperature: Annotated[float, Field(gt=0)] | None = None
-    #: rule that weighs tokens in the mean by their IDF in the corpus
+    #: rule that weights tokens in the mean by their corpus frequency
     weights: Literal["sif", "idf"] | None = None
-    whiten: Power | None = None  #: power of the whitening that is fitted on the vectors of the corpus
+    whiten: Power | None = None  #: power of the whitening, which is fitted on the vectors of the corpus
     #: `softmax` joins the scores of all vectors of a document; `max` takes the best one
     score: Literal["max", "softmax"] | None = None
     #: `sentences` scores each sentence of a query on its own; `tokens` represents a query by its token states
@@ -81,7 +81,7 @@ class SearchSettings(_Settings):
         return bool(self.given)
 
     def check_fits(self, checkpoint: Checkpoint) -> None:
-        """Refuse settings that a model cannot have. No weights are read.
+        """Refuse settings that do not fit a model. No weights are read.
 
         Raises:
             IncompatibleError, InputError: if one does not fit.
@@ -110,7 +110,7 @@ class SearchSettings(_Settings):
 
 
 def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
-    """Read the model and the search settings of a name.
+    """Parse the model and the search settings of a name.
 
     Raises:
         InputError: if the name or a value breaks a rule.
@@ -127,7 +127,7 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
 
 
 def typed_name(spec: ModelSpec, settings: SearchSettings | None = None) -> str:
-    """Return the name as people type it: with a colon before the settings, where a canonical name has a comma.
+    """Return the name as people type it: with a colon before the settings, instead of a canonical name's comma.
 
     Args:
         spec: the model.
@@ -146,8 +146,8 @@ class BM25Settings(_Settings):
     query: Literal["sentences"] | None = None  #: `sentences` scores each sentence of a query on its own
     #: joins the scores of windows: all of them (`softmax`), or the best one (`max`); None: all
     score: Literal["max", "softmax"] | None = None
-    expand: str | None = None  #: name of the model whose embedding neighbours expand queries, as it is typed
-    target_len: int | None = None  #: number of tokens of each document that are read; None: all
+    expand: str | None = None  #: name of the model for query expansion by embedding neighbours, as typed
+    target_len: int | None = None  #: number of tokens to read of each document; None: all
 
     def __post_init__(self) -> None:
         read_fields(self, "bm25's ")
@@ -157,7 +157,7 @@ class BM25Settings(_Settings):
 
     @classmethod
     def parse(cls, text: str) -> BM25Settings:
-        """Read a name.
+        """Parse a name.
 
         Raises:
             InputError: if a value breaks its rule.

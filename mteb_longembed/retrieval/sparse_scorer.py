@@ -1,4 +1,4 @@
-"""Score documents by the sparse vectors of a learned sparse model: one a document, or one for each window."""
+"""Score documents by the vectors of a learned sparse model: one per document, or one per window."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from .temperature import N_VECTORS, spread
 
 
 class SparseScorer(PassScorer):
-    """Score documents by the product of sparse vectors. Of several vectors of a document the best one counts.
+    """Score documents by the dot product of sparse vectors, by the best one if a document has several.
 
     Source: SPLADE (Formal et al. 2021, arXiv:2107.05720); the best passage of a document (Dai and Callan 2019,
         arXiv:1905.09217).
@@ -23,10 +23,10 @@ class SparseScorer(PassScorer):
     Args:
         encoded: the pass.
         vectors: `window`, or None for one vector per document.
-        settings: of the search.
+        settings: search settings.
 
     Raises:
-        IncompatibleError: if the model compares vectors by another measure than the dot product.
+        IncompatibleError: if the model does not compare vectors by dot product.
     """
 
     def __init__(self, encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> None:
@@ -38,8 +38,8 @@ class SparseScorer(PassScorer):
         super().__init__(encoded, encoded.represent(None, vectors), settings)
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
-        found: np.ndarray = self._vectors.scores(self._query_vectors(queries))
-        return found
+        scores: np.ndarray = self._vectors.scores(self._query_vectors(queries))
+        return scores
 
     def _spread(self, queries: Sequence[str]) -> float:
         rows = self._query_vectors(queries)
@@ -50,7 +50,7 @@ class SparseScorer(PassScorer):
         return sparse.csr_array(sparse.vstack(rows))
 
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
-        """Return the best product of each short text's vectors with the query's, `[texts]`."""
+        """Return the best dot product of each short text's vectors with the query vector, `[texts]`."""
         row = self._query_vectors([query])
         arrays = self.encoded.document_arrays(self.representation, texts)
         return np.array([(rows @ row.T).max() for rows in arrays])

@@ -1,4 +1,4 @@
-"""The sparse vectors of a corpus, one or several for each document, and exact search over them."""
+"""The sparse vectors of a corpus, one or several per document, and exact search over them."""
 
 from collections.abc import Iterable
 
@@ -11,19 +11,19 @@ from .joining import best_vector
 from .storage import Reader, Writer
 from .vectors import ByDocument
 
-#: Scores of vectors that are in memory at a time.
+#: Maximum number of vector scores in memory.
 BLOCK_SCORES = 16 << 20
 
 
 class SparseVectors(ByDocument):
-    """Sparse vectors in memory, in scipy's CSR form, float32. `append` changes the object when all rows are read."""
+    """Sparse vectors in memory, in scipy's CSR format, float32. `append` is atomic."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rows = sparse.csr_array((0, 0), dtype=np.float32)
 
     def append(self, documents: Iterable[sparse.csr_array]) -> None:
-        """Add documents, each `[vectors, words]`.
+        """Add documents, each `[vectors, terms]`.
 
         Raises:
             NumberError: if a number is not finite.
@@ -51,17 +51,17 @@ class SparseVectors(ByDocument):
         self._starts = np.concatenate([[0], np.cumsum(counts[documents])])
 
     def sample(self, most: int) -> sparse.csr_array:
-        """Return all vectors, or `most` that are sampled with a seed."""
+        """Return all vectors, or `most` sampled with a fixed seed."""
         return self.rows[sampled_rows(self.rows.shape[0], most)]
 
     def scores(self, queries: sparse.csr_array) -> np.ndarray:
-        """Return the product of each query `[queries, words]` with the best vector of each document, float32."""
-        found = np.empty((queries.shape[0], len(self)), np.float32)
+        """Return the dot product of each query `[queries, terms]` with the best vector of each document, float32."""
+        best = np.empty((queries.shape[0], len(self)), np.float32)
         at_once = max(BLOCK_SCORES // max(self.rows.shape[0], 1), 1)
-        for start in range(0, len(found), at_once):
+        for start in range(0, len(best), at_once):
             scores = (queries[start : start + at_once] @ self.rows.T).toarray()
-            found[start : start + at_once] = best_vector(scores, self.counts)
-        return found
+            best[start : start + at_once] = best_vector(scores, self.counts)
+        return best
 
     # ---- saving ------------------------------------------------------------------------------------------
 

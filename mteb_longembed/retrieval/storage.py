@@ -1,7 +1,7 @@
 """The files of a saved index: arrays and tables that are mapped into memory, and one `index.json` that names them.
 
-A change is written beside the files of the version before, and `index.json` is renamed last. So a reader sees the old
-version or the new one, whole, and a process that is killed leaves the old one. All numbers are little-endian.
+A change is written beside the files of the previous version, and `index.json` is renamed last. So a reader sees either
+the whole old version or the whole new one, and a killed process leaves the old one. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORMAT = 1
 MANIFEST = "index.json"
 _LOCK = "write.lock"
 _HOLDER = "writer.txt"
-#: How often a reader begins again while others replace the files that it is opening.
+#: How often a reader retries while other processes replace the files that it is opening.
 _ATTEMPTS = 20
 _TEXTS = pyarrow.schema([("text", pyarrow.large_string())])
 
@@ -36,10 +36,10 @@ class Reader:
     """The files of one version of an index. They stay readable when another process writes a new version.
 
     Args:
-        folder: that `Writer` has written.
+        folder: a folder written by `Writer`.
 
     Raises:
-        IndexFolderError: if the folder holds no index, one of another format, or a file is missing or cut off.
+        IndexFolderError: if the folder holds no index, one of another format, or a file is missing or truncated.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,7 +60,7 @@ class Reader:
 
     @property
     def version(self) -> int:
-        """Number of the version, which each change raises by one."""
+        """The version number, which each change increments."""
         return int(self.manifest["version"])
 
     def _map(self, name: str) -> np.ndarray:
@@ -79,17 +79,17 @@ class Reader:
         return np.memmap(path, dtype, "r", 0, shape)
 
     def find(self, name: str) -> np.ndarray | None:
-        """Return an array, mapped and not read; None if the index has none of this name."""
+        """Return a memory-mapped array; None if the index has none of this name."""
         return self._files.get(name)
 
     def arrays(self, group: str) -> dict[str, np.ndarray]:
-        """Return the arrays of a group, by their names in it."""
+        """Return the arrays of a group, by name."""
         start = f"{group}."
         return {name.removeprefix(start): self._files[name] for name in self._files if name.startswith(start)}
 
     @cached_property
     def documents(self) -> pyarrow.Table:
-        """The table of ids and texts. It is mapped, and not read."""
+        """The memory-mapped table of ids and texts."""
         return _table(self._files["documents"])
 
     def texts(self, name: str) -> list[str]:
@@ -98,7 +98,7 @@ class Reader:
 
 
 class Writer:
-    """Write a version of an index. What was mapped from the version before and is unchanged is not written again.
+    """Write a version of an index. Unchanged arrays and tables of the previous version are not written again.
 
     Args:
         folder: folder of the index.
@@ -112,23 +112,24 @@ class Writer:
         self.settings: Json = {}
         self._entries: dict[str, Json] = {}
 
-    def array(self, name: str, *parts: np.ndarray) -> None:
-        """Write an array, given in parts `[n, ...]`. A first part that was mapped stays, and the others follow it."""
-        first = parts[0]
+    def array(self, name: str, *blocks: np.ndarray) -> None:
+        """Write an array in blocks `[n, ...]`. A first block of the previous version stays; the others follow it."""
+        first = blocks[0]
         dtype = first.dtype.newbyteorder("<")
-        shape = [sum(map(len, parts)), *first.shape[1:]]
+        shape = [sum(map(len, blocks)), *first.shape[1:]]
         offset = 0
         file = f"{name}.{self.version}"
         if self.before is not None and first is self.before.find(name):
             file = self.before.manifest["files"][name]["file"]
             offset = first.nbytes
-            parts = parts[1:]
+            blocks = blocks[1:]
         self._entries[name] = {"file": file, "dtype": dtype.str, "shape": shape}
-        if parts or not offset:
-            self._write(file, offset, (np.ascontiguousarray(part, dtype).data for part in parts if part.size))
+        if blocks or not offset:
+            contents = (np.ascontiguousarray(block, dtype).data for block in blocks if block.size)
+            self._write(file, offset, contents)
 
     def has(self, name: str) -> bool:
-        """Return whether an array of this name is written."""
+        """Return whether an array of this name was written."""
         return name in self._entries
 
     def arrays(self, group: str, arrays: Mapping[str, np.ndarray]) -> None:
@@ -137,7 +138,7 @@ class Writer:
             self.array(f"{group}.{name}", array)
 
     def documents(self, *tables: pyarrow.Table) -> None:
-        """Write the table of ids and texts, given in parts. A first part that was mapped stays."""
+        """Write tables of ids and texts, one after the other. A first table of the previous version stays."""
         if self.before is not None and tables[0] is self.before.documents:
             self._stream("documents", SCHEMA, tables[1:], self.before)
         else:
@@ -169,7 +170,7 @@ class Writer:
         self._entries[name] = {"file": file, "dtype": "|u1", "shape": [n_bytes]}
 
     def _write(self, file: str, offset: int, blocks: Iterable[memoryview | pyarrow.Buffer]) -> int:
-        """Write blocks of bytes from an offset on, and return how many there are."""
+        """Write blocks of bytes from an offset on, and return the number of bytes."""
         path = self.folder / file
         written = 0
         with path.open("r+b" if offset else "wb") as stream:
@@ -184,7 +185,7 @@ class Writer:
 
     @contextlib.contextmanager
     def refusals(self) -> Iterator[None]:
-        """Report inside this context that the disk refuses a file as one sentence."""
+        """Report any write error in this context as one sentence."""
         try:
             yield
         except LongEmbedError:
@@ -196,7 +197,7 @@ class Writer:
             ) from error
 
     def commit(self, **fields: object) -> Reader:
-        """Make the new version the current one, and return it. The files of the old one go where nobody maps them."""
+        """Make the new version the current one, and return it. Files of the old version alone are removed."""
         manifest = {"format": FORMAT, "version": self.version, **fields, "settings": self.settings}
         manifest["files"] = self._entries
         part = self.folder / f".{MANIFEST}.part"
@@ -209,12 +210,14 @@ class Writer:
         return Reader(self.folder)
 
     def clean(self) -> None:
-        """Remove files that the current version does not name, such as files of a killed run."""
+        """Remove files that are not in the current version, such as leftovers of a killed run."""
         kept = {MANIFEST, _LOCK, _HOLDER}
         kept |= {entry["file"] for entry in _manifest(self.folder)["files"].values()}
         for path in self.folder.iterdir():
             if path.name not in kept:
-                with contextlib.suppress(OSError):  # Windows keeps a file that another process has mapped
+                with contextlib.suppress(
+                    OSError
+                ):  # Windows does not remove a file that another process has mapped
                     path.unlink()
 
 
@@ -223,7 +226,7 @@ def write_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of an index folder, so that one process writes at a time.
 
     Raises:
-        IndexFolderError: if another process holds it. The message says which.
+        IndexFolderError: if another process holds it, which the message names.
     """
     holder = folder / _HOLDER
     try:

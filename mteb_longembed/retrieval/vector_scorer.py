@@ -1,4 +1,4 @@
-"""Score documents by their vectors: one or several a document, adapted to the corpus or not."""
+"""Score documents by their vectors: one or several per document, adapted to the corpus or not."""
 
 from collections.abc import Sequence
 from itertools import chain, pairwise
@@ -22,7 +22,7 @@ from .vectors import document_scores
 
 
 class VectorScorer(PassScorer):
-    """Score documents by the vectors of a pass: the best one gives the score of a document, or all do.
+    """Score documents by the vectors of a pass: by the best vector of a document, or by all of them.
 
     With `query=tokens` a query has a vector for each token, and its score is the mean over tokens of the best cosine
     with a vector of the document.
@@ -33,11 +33,11 @@ class VectorScorer(PassScorer):
 
     Args:
         encoded: the pass.
-        vectors: content tokens for each vector, `window`, or None for one vector per document.
-        settings: of the search.
+        vectors: content tokens per vector, `window`, or None for one vector per document.
+        settings: search settings.
 
     Raises:
-        IncompatibleError: if the model compares vectors by another measure than cosine or dot product.
+        IncompatibleError: if the model does not compare vectors by cosine or dot product.
     """
 
     def __init__(self, encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> None:
@@ -51,7 +51,7 @@ class VectorScorer(PassScorer):
         super().__init__(encoded, encoded.represent(settings.weights, vectors, late=pools_late), settings)
         #: The representation whose vectors the whitening is fitted on.
         self._fitted_on = self.representation
-        #: Whether vectors are compared by the cosine.
+        #: Whether vectors are compared by cosine.
         self._scales = encoded.is_scaled or settings.whiten is not None or settings.query == "tokens"
         if vectors is None and not encoded.has_several_vectors:
             self._scales = self._scales or encoded.similarity == "cosine"
@@ -65,14 +65,14 @@ class VectorScorer(PassScorer):
     def _forget(self) -> None:
         super()._forget()
         self._map: Whitening | None = None
-        #: The length of each vector as it is compared; empty where all are 1.
+        #: The norm of each vector after the map; empty if vectors are not compared by cosine.
         self._lengths = np.zeros(0, np.float32)
-        #: The number of vectors of each document that is measured.
+        #: The number of vectors of each measured document.
         self._counts = np.zeros(0, int)
         self._n_measured = 0
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
-        """Keep the vectors of some of the old documents, bool `[old documents]`. Weights and whitening stay."""
+        """Keep the vectors of some of the previous documents, bool `[previous documents]`, and the fitted state."""
         self._prepare()
         counts = self._counts
         super().keep(documents, kept)
@@ -97,7 +97,7 @@ class VectorScorer(PassScorer):
             return document_scores(self._vectors, rows, temperature, counts=counts)
         offsets: np.ndarray | float = 0.0
         if self._map is not None:
-            # the map of document vectors is applied to the query vectors instead, which are few
+            # the map of document vectors is folded into the query vectors, which are few
             shift = self._map(np.zeros((1, rows.shape[1]), np.float32))
             offsets = rows @ shift.T
             rows = rows @ (self._map(np.eye(rows.shape[1], dtype=np.float32)) - shift).T
@@ -108,7 +108,7 @@ class VectorScorer(PassScorer):
         return spread(rows @ self._mapped(self._vectors.sample(N_VECTORS)).T)
 
     def _prepare(self) -> None:
-        """Fit the whitening, if there is none yet, and measure the vectors that are new."""
+        """Fit the whitening if there is none yet, and measure new vectors."""
         super()._prepare()
         if self.settings.whiten is not None and self._map is None:
             self._map = Whitening.fit(self._fitted_on.vectors.sample(), self.settings.whiten)
@@ -123,15 +123,15 @@ class VectorScorer(PassScorer):
             self._n_measured = len(self._vectors)
 
     def _mapped(self, rows: np.ndarray) -> np.ndarray:
-        """Return vectors of documents or queries as they are compared, `[n, d]`."""
+        """Return vectors of documents or queries in the form for comparison, `[n, d]`."""
         if self._map is not None:
             rows = self._map(rows)
         return unit(rows) if self._scales else rows
 
     def _query_vectors(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the vectors of queries as they are compared, `[vectors, d]`, and the number of each query's.
+        """Return query vectors in the form for comparison, `[vectors, d]`, and the number of vectors of each query.
 
-        The numbers are None where each query has one vector.
+        The numbers are None if each query has one vector.
         """
         arrays = self.encoded.query_arrays(self.representation, queries)
         rows = self._mapped(np.concatenate(arrays))
@@ -142,10 +142,10 @@ class VectorScorer(PassScorer):
     # ---- passages ----------------------------------------------------------------------------------------
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Return for each query the best passage of each of these documents.
+        """Return for each query the best passage of each of its documents.
 
-        It is the text of the best vector, with `query=tokens` the run of vectors with the best MaxSim; for a document
-        with one vector, or one for each token, the best of its short windows, each encoded on its own.
+        It is the text of the best vector, or with `query=tokens` of the run of vectors with the best MaxSim. A document
+        with one vector, or one for each token, has the best of its short windows, each encoded on its own.
         """
         self._prepare()
         if self.encoded.is_late or not self.has_several_vectors:
@@ -169,17 +169,17 @@ class VectorScorer(PassScorer):
         return found
 
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
-        """Return the MaxSim of each short text with the query, `[texts]`; of one query vector, the best product."""
+        """Return the MaxSim of each short text with the query, `[texts]`; the best product for one query vector."""
         self._prepare()
         rows, _ = self._query_vectors([query])
         arrays = self.encoded.document_arrays(self.representation, texts)
-        found = []
+        scores = []
         for array in arrays:
-            own = array[array.any(axis=-1)]  # rows of zeros fill up windows
-            if not len(own):
-                own = array[:1]
-            found.append((rows @ self._mapped(own).T).max(axis=1).mean())
-        return np.array(found)
+            real = array[array.any(axis=-1)]  # rows of zeros pad windows
+            if not len(real):
+                real = array[:1]
+            scores.append((rows @ self._mapped(real).T).max(axis=1).mean())
+        return np.array(scores)
 
     def _divided(self, text: str) -> list[Span]:
         """Return the passages of a document's vectors, in their order."""
@@ -193,7 +193,7 @@ class VectorScorer(PassScorer):
         return passages_of(encoded.model_of(self.representation), text)
 
     def _read_of(self, chunk: Chunk, text: str) -> Span:
-        """Return the part of a chunk that the model reads; all of it where the chunk has a text of its own."""
+        """Return the span of a chunk that the model reads; all of it if the chunk has a text of its own."""
         start, end = chunk.span
         if not self.encoded.is_ours or chunk.text != text[start:end]:
             return chunk.span
@@ -205,7 +205,7 @@ class VectorScorer(PassScorer):
     # ---- saving ------------------------------------------------------------------------------------------
 
     def save(self, writer: Writer, name: str = "scorer") -> None:
-        """Write the vectors of the pass, and what was fitted on them."""
+        """Write the vectors of the pass, and the fitted state."""
         super().save(writer, name)
         writer.array(f"{name}.lengths", self._lengths)
         if self._map is not None:
@@ -216,7 +216,7 @@ class VectorScorer(PassScorer):
         return self.settings.score is not None or super()._needs_temperature
 
     def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:
-        """Take over the vectors of a saved index, and what was fitted on them."""
+        """Restore the vectors of a saved index, and the fitted state."""
         super().restore(reader, documents, name)
         lengths = reader.find(f"{name}.lengths")
         if lengths is not None and len(lengths):

@@ -1,4 +1,4 @@
-"""The vectors of a corpus on disk, one or several for each document, and exact search over them."""
+"""The vectors of a corpus on disk, one or several per document, and exact search over them."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,12 +12,12 @@ from mteb_longembed.files import write_at
 from .joining import all_vectors, best_vector
 from .storage import Reader, Writer
 
-#: Bytes of vectors (in fp32) that are compared with the queries at a time.
+#: Bytes of vectors (in fp32) that are compared with the queries together.
 BLOCK_BYTES = 64 << 20
 
 
 class ByDocument:
-    """Consecutive vectors, one or several for each document."""
+    """Consecutive vectors, one or several per document."""
 
     def __init__(self) -> None:
         #: Index of the first vector of each document, and the number of vectors.
@@ -40,15 +40,14 @@ class ByDocument:
 class CorpusVectors(ByDocument):
     """Vectors on disk in fp32, of which one block at a time is in memory.
 
-    The vectors of a saved index are mapped from its file; new ones go to a temporary file, which disappears with the
-    object. Both are read by position, so threads and forked processes may read at the same time. `append` changes the
-    object when all of its rows are written.
+    The vectors of a saved index are mapped from its file; new ones go to a temporary file, which is deleted with the
+    object. Both are read at offsets, so threads and forked processes may read concurrently. `append` is atomic.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._saved = np.zeros((0, 0), np.float32)
-        self._file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this object
+        self._file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open for the lifetime of this object
         self._width = 0
 
     @property
@@ -64,28 +63,28 @@ class CorpusVectors(ByDocument):
             StorageError: if the disk refuses a write.
         """
         starts = [self._starts]
-        parts: list[np.ndarray] = []
+        batch: list[np.ndarray] = []
         n_bytes = 0
         for document in documents:
-            parts.append(np.atleast_2d(np.asarray(document, np.float32)))
-            n_bytes += parts[-1].nbytes
+            batch.append(np.atleast_2d(np.asarray(document, np.float32)))
+            n_bytes += batch[-1].nbytes
             # few large writes: pages that were written together are mapped together, in half of the time
             if n_bytes > BLOCK_BYTES // 2:
-                starts.append(self._written(parts, starts[-1][-1]))
-                parts = []
+                starts.append(self._written(batch, starts[-1][-1]))
+                batch = []
                 n_bytes = 0
-        if parts:
-            starts.append(self._written(parts, starts[-1][-1]))
+        if batch:
+            starts.append(self._written(batch, starts[-1][-1]))
         self._starts = np.concatenate(starts)
 
-    def _written(self, parts: Sequence[np.ndarray], first: int) -> np.ndarray:
-        """Write the vectors of documents from this index on, and return the ends of the documents."""
-        rows = np.concatenate(parts)
+    def _written(self, documents: Sequence[np.ndarray], first: int) -> np.ndarray:
+        """Write the vectors of documents from the index `first` on, and return the ends of the documents."""
+        rows = np.concatenate(documents)
         check_finite(rows)
         self._width = rows.shape[1]
         offset = 4 * (int(first) - len(self._saved)) * self._width
         write_at(self._file, offset, rows.tobytes(), "the vectors of the documents")
-        ends: np.ndarray = first + np.cumsum(list(map(len, parts)))
+        ends: np.ndarray = first + np.cumsum(list(map(len, documents)))
         return ends
 
     def keep_first(self, n: int) -> None:
@@ -103,7 +102,7 @@ class CorpusVectors(ByDocument):
     # ---- reading -----------------------------------------------------------------------------------------
 
     def sample(self, most: int = MAX_VECTORS) -> np.ndarray:
-        """Return all vectors, or `most` that are sampled with a seed, `[m, d]`."""
+        """Return all vectors, or `most` sampled with a fixed seed, `[m, d]`."""
         indices = sampled_rows(self.n_vectors, most)
         n_saved = int(np.searchsorted(indices, len(self._saved)))
         new = self._rows(len(self._saved), self.n_vectors)[indices[n_saved:] - len(self._saved)]
@@ -114,7 +113,7 @@ class CorpusVectors(ByDocument):
         return np.array(self._rows(self._starts[index], self._starts[index + 1]))
 
     def blocks(self, first: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield all documents from the first one on, in blocks: the number of vectors of each, and all vectors.
+        """Yield documents from the index `first` on in blocks: the number of vectors of each, and their vectors.
 
         The vectors are `[m, d]` in fp32. A document is never split between blocks.
         """
@@ -129,7 +128,7 @@ class CorpusVectors(ByDocument):
             first = last
 
     def _rows(self, first: int, last: int) -> np.ndarray:
-        """Return consecutive vectors of one file, `[m, d]`: mapped, so that they are neither copied nor kept."""
+        """Return consecutive vectors of one file, `[m, d]`, memory-mapped."""
         n_saved = len(self._saved)
         if last == first:
             return np.zeros((0, self._width), np.float32)
@@ -141,12 +140,12 @@ class CorpusVectors(ByDocument):
     # ---- saving ------------------------------------------------------------------------------------------
 
     def save(self, writer: Writer, name: str) -> None:
-        """Write the vectors; those that are in the file of the version before are not written again."""
+        """Write the vectors, without the ones in the file of the previous version."""
         new = self._rows(len(self._saved), self.n_vectors)
-        parts = [new]
+        blocks = [new]
         if len(self._saved):
-            parts = [self._saved, new]
-        writer.array(f"{name}.rows", *parts)
+            blocks = [self._saved, new]
+        writer.array(f"{name}.rows", *blocks)
         writer.array(f"{name}.starts", self._starts)
 
     def restore(self, reader: Reader, name: str) -> None:
@@ -158,7 +157,7 @@ class CorpusVectors(ByDocument):
 
 
 class WindowTokens(CorpusVectors):
-    """Token vectors by document, and how many of them each of its windows has."""
+    """Token vectors by document, and the number of tokens of each window."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,7 +179,7 @@ class WindowTokens(CorpusVectors):
         self._sizes += sizes
 
     def windows(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the number of windows of each of these documents, and the number of tokens of each window."""
+        """Return the number of windows of each document `first..last-1`, and the number of tokens of each window."""
         sizes = self._sizes[first:last]
         return np.array(list(map(len, sizes))), np.concatenate(sizes)
 
@@ -215,44 +214,44 @@ def document_scores(
     lengths: np.ndarray | None = None,
     counts: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the score of each document for each query, float32 `[queries, documents]`, one block at a time.
+    """Return the score of each document for each query, float32 `[queries, documents]`, computed block by block.
 
-    A vector scores its product with the query vector plus the offset of the query, divided by the vector's length.
-    Of `WindowTokens`, a document has the score of its best window.
+    The score of a vector is its product with the query vector plus the query's offset, divided by the vector's norm.
+    With `WindowTokens`, a document has the score of its best window.
 
     Args:
-        vectors: of the documents.
-        queries: `[query vectors, d]`.
-        temperature: of the soft maximum over a document's vectors; None for the maximum.
-        offsets: of each query vector, `[query vectors, 1]`.
-        lengths: of each vector, `[vectors]`; None where all are 1.
+        vectors: vectors of the documents.
+        queries: query vectors, `[query vectors, d]`.
+        temperature: temperature of the soft maximum over a document's vectors; None for the maximum.
+        offsets: offset of each query vector, `[query vectors, 1]`.
+        lengths: norm of each vector, `[vectors]`; None if all are 1.
         counts: number of vectors of each query, whose scores are averaged; None for one each.
     """
-    # numpy's product reads mapped rows as they are, and is about as fast as FAISS's flat index, which keeps a copy
+    # numpy's product reads mapped rows in place, and is about as fast as FAISS's flat index, which keeps a copy
     query_rows = np.ascontiguousarray(queries, np.float32)
     n_queries = len(query_rows) if counts is None else len(counts)
-    found = np.empty((n_queries, len(vectors)), np.float32)
+    matrix = np.empty((n_queries, len(vectors)), np.float32)
     document = vector = 0
     for of_documents, rows in vectors.blocks():
         scores = query_rows @ rows.T
         if lengths is not None:
             scores += offsets
             scores /= lengths[vector : vector + len(rows)]
-        of_parts = of_documents
+        of_units = of_documents
         n_windows = None
         if isinstance(vectors, WindowTokens):
-            n_windows, of_parts = vectors.windows(document, document + len(of_documents))
-        if len(rows) > len(of_parts):
+            n_windows, of_units = vectors.windows(document, document + len(of_documents))
+        if len(rows) > len(of_units):
             if temperature is None:
-                scores = best_vector(scores, of_parts)
+                scores = best_vector(scores, of_units)
             else:
-                scores = all_vectors(scores, of_parts, temperature)
+                scores = all_vectors(scores, of_units, temperature)
         if counts is not None:
             starts = np.cumsum(counts) - counts
             scores = np.add.reduceat(scores, starts, axis=0) / counts[:, None].astype(np.float32)
         if n_windows is not None:
             scores = best_vector(scores, n_windows)
-        found[:, document : document + len(of_documents)] = scores
+        matrix[:, document : document + len(of_documents)] = scores
         document += len(of_documents)
         vector += len(rows)
-    return found
+    return matrix

@@ -73,8 +73,8 @@ def test_what_it_says_to_type_runs(tail, base, files, tmp_path, capsys) -> None:
     assert cli.main(["compare", name, *files, "--no-bm25", "--output-folder", str(tmp_path), "--json"]) == 0
     advice = json.loads(capsys.readouterr().out)
     assert cli.main(shlex.split(advice["advice"]["typed"])[1:]) == 0
-    # no document has the words YOUR QUESTION, so BM25 has nothing to show
-    first = "No document has a word" if name.startswith("bm25") else "1. "
+    # no document has the terms of YOUR QUESTION, so BM25 has nothing to show
+    first = "No document has a term" if name.startswith("bm25") else "1. "
     assert capsys.readouterr().out.startswith(first)
     (row,) = (Row(id=one["candidate"], label="", kind=one["kind"]) for one in advice["candidates"])
     assert eval(type_next(row, Setting()), {"mteb_longembed": mteb_longembed}) is not None

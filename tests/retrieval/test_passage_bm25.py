@@ -136,7 +136,7 @@ def test_scores_are_those_of_loops_at_once_and_in_parts(
     asked = BM25Settings(window=size, query=rule, score=join if size else None)
     want = [slow_scores(query, size, rule, join, matches) for query in QUERIES]
     for n_terms, n_first in ((1 << 20, 8), (20, 8), (20, 3)):
-        monkeypatch.setattr(passage_bm25, "_WORDS", n_terms)  # counted at the same time
+        monkeypatch.setattr(passage_bm25, "_BATCH_TERMS", n_terms)  # counted at the same time
         scorer = PassageBM25(asked, expansion=QueryExpansion(Model()) if has_neighbours else None)
         scorer.fit(as_documents(DOCUMENTS[:n_first]))
         scorer.scores(QUERIES)
