@@ -4,13 +4,13 @@
     model = mteb_longembed.load("e5-base+ntk@4096")
     searcher = mteb_longembed.search("e5-base+hybrid")
 
-Importing this package imports neither mteb nor torch. It only makes sure that mteb learns our tasks, benchmarks
-and model names as soon as mteb is imported (`autoload.py`).
+Importing this package imports neither mteb nor torch. It only ensures that our tasks, benchmarks and model names are
+registered as soon as mteb is imported (`autoload.py`).
 """
 
 from . import autoload
 
-# This file runs at the start of every interpreter. Imports of typing and __future__ would double its time.
+# This file runs at the start of every interpreter. Importing typing and __future__ would double its time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .comparing.compare import compare as compare
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.9.0"
 
-#: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
+#: Names imported on first use, because their modules load torch, sentence-transformers or mteb -> module.
 _LATER = {
     "Data": "data.sources",
     "adapt": "encoders.adapt",
@@ -43,7 +43,7 @@ _LATER = {
 }
 __all__ = ["__version__", "register", *_LATER]
 
-#: Registers with mteb by hand, where no file runs at Python's start (`MTEB_LONGEMBED_AUTOLOAD=0`).
+#: Register with mteb by hand, if no file runs at Python's start (`MTEB_LONGEMBED_AUTOLOAD=0`).
 register = autoload.install
 register()
 

@@ -1,9 +1,9 @@
-"""Registers our tasks, benchmarks and models with mteb as soon as somebody imports mteb.
+"""Register our tasks, benchmarks and models with mteb as soon as mteb is imported.
 
 This module does not import mteb itself. `mteb_longembed.pth` (from Python 3.15 on `mteb_longembed.start`) imports
-this module at the interpreter's start. So it takes about a millisecond at most, and it uses only what Python has
-loaded by then. `MTEB_LONGEMBED_AUTOLOAD=0` in the environment switches this off; `import mteb_longembed` switches
-it on by hand.
+this module at the interpreter's start. So it must take at most about a millisecond, and use only modules that Python
+has loaded by then. `MTEB_LONGEMBED_AUTOLOAD=0` in the environment switches it off; `import mteb_longembed` switches it
+on by hand.
 
 Nothing here may break the interpreter's start or `import mteb`: every error becomes a warning.
 """
@@ -13,10 +13,10 @@ import sys
 
 
 class Watcher:
-    """A finder that finds no modules itself. It calls the plugin as soon as mteb has run."""
+    """A finder that finds no modules itself, but calls the plugin as soon as mteb has been imported."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        """Return mteb's spec from another finder; its loader tells us when mteb has run. None for other modules."""
+        """Return mteb's spec from another finder, with a loader that calls the plugin; None for other modules."""
         if name != "mteb":
             return None
         for finder in sys.meta_path:
@@ -38,7 +38,7 @@ def install() -> None:
 
 
 def start() -> None:
-    """Serve as the entry point of `mteb_longembed.start`. By then the package has been imported and watches."""
+    """Entry point of `mteb_longembed.start`. By then the package has been imported and watches."""
     if os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0":
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]
         # Python forgets the package here, so that `import mteb_longembed` still switches it on by hand
@@ -47,8 +47,8 @@ def start() -> None:
 
 
 def _tell_after(spec) -> None:  # type: ignore[no-untyped-def]
-    # We change the loader instance and do not wrap it: importlib.resources, inspect and pickle still see the
-    # loader that they know.
+    # The loader instance is changed and not wrapped: importlib.resources, inspect and pickle still see the loader that
+    # they know.
     try:
         run = spec.loader.exec_module
 
@@ -57,7 +57,7 @@ def _tell_after(spec) -> None:  # type: ignore[no-untyped-def]
             _tell()
 
         spec.loader.exec_module = exec_module
-    except AttributeError as error:  # also for a spec without a loader, as a namespace package has it
+    except AttributeError as error:  # also for a spec without a loader, such as a namespace package's
         _warn(error)
 
 

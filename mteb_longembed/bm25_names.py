@@ -13,12 +13,12 @@ BM25_SETTINGS = ("window", "query", "score", "expand")
 _BM25 = re.compile(
     r"(mteb/baseline-bm25s|(mteb-longembed/)?bm25)(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?"
 )
-#: The model of its neighbours, to the next setting of BM25's or the end.
+#: The model of query expansion, up to the next setting of BM25 or the end.
 _EXPAND = re.compile(rf"(?:^|,)expand=(?P<name>.+?)(?=,(?:{'|'.join(BM25_SETTINGS)})=|$)")
 
 
 def is_bm25_name(text: str) -> bool:
-    """Return whether a name requests one of our BM25 variants, and not mteb's baseline.
+    """Return whether a name requests one of our BM25 variants, not mteb's baseline.
 
     >>> is_bm25_name("bm25:window=200"), is_bm25_name("bm25@512"), is_bm25_name("bm25")
     (True, True, False)
@@ -42,7 +42,7 @@ def bm25_settings(text: str) -> tuple[str | None, dict[str, str]]:
     if model is None:
         return match["target"], split_settings(text, settings)
     others = settings[: model.start()] + settings[model.end() :]
-    given = split_settings(text, others.strip(","))
-    if "expand" in given:
+    further = split_settings(text, others.strip(","))
+    if "expand" in further:
         raise InputError(f"a parameter may be given only once, got expand twice in {text!r}.")
-    return match["target"], {"expand": model["name"], **given}
+    return match["target"], {"expand": model["name"], **further}

@@ -1,4 +1,4 @@
-"""The command `mteb-longembed`. Each sub-command is a module that is imported only when it is needed."""
+"""The command `mteb-longembed`. Each sub-command is a module that is imported only when needed."""
 
 import argparse
 import atexit
@@ -20,13 +20,13 @@ COMMANDS = {
     "search": "the best documents of your own files for a question",
     "index": "encode your own files once, and save the index for search",
     "list": "strategies, presets, aliases of models, tasks",
-    "report": "what each strategy gains, from a folder of results",
+    "report": "the gain of each strategy, from a folder of results",
     "leaderboard": "mteb's leaderboard of a folder of results, in a browser",
     "export": "a plain checkpoint that needs none of our code",
-    "cache": "what is kept in the cache, and its size",
-    "doctor": "versions, hub, devices, caches, and what is wrong",
+    "cache": "the content of the cache, and its size",
+    "doctor": "versions, hub, devices, caches, and problems",
 }
-#: Commands that keep finished work and continue from it when they are started again.
+#: Commands that keep finished work and resume from it.
 _RESUME = ("compare", "index", "search")
 _EXAMPLES = """\
 examples:
@@ -39,23 +39,23 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status.
 
-    0: done. 1: `doctor` found a problem. 2: the command line is wrong, or something could not run; a sentence on
-    standard error says what. 130: interrupted.
+    0: success. 1: `doctor` found a problem, or a gate of `compare` is closed. 2: a wrong command line, or an error,
+    with one sentence on standard error. 130: interrupted.
     """
-    # imports make a million objects that stay: looking through them for garbage takes 40 % of a short call
+    # imports create a million permanent objects: collecting garbage among them takes 40 % of a short call
     gc.set_threshold(100_000, 50)
     atexit.register(gc.freeze)
     # mteb's own use of deprecated methods does not concern users of the command line
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"mteb\.")
     _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):  # one that is not UTF-8 shows what it lacks by its number
+    for stream in (sys.stdout, sys.stderr):  # a stream that is not UTF-8 escapes characters that it lacks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         args = _parsed(arguments)
         status = int(_module(args.command).main(args))
-        sys.stdout.flush()  # here and not at exit: at exit nobody can catch the error of a closed pipe
+        sys.stdout.flush()  # at exit, nobody could catch the error of a closed pipe
         return status
     except LongEmbedError as error:
         print(f"mteb-longembed: {error}", file=sys.stderr)
@@ -69,15 +69,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `mteb-longembed list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         return 0
-    except OSError as error:  # such as a cache that cannot be made while mteb is imported
+    except OSError as error:  # such as a cache that cannot be created while mteb is imported
         refused = f"the system refuses {error.filename or 'a file'}: {error.strerror or error}."
         print(f"mteb-longembed: {refused}", file=sys.stderr)
         return 2
 
 
 def _open_closed_streams() -> None:
-    """Read nothing from, and write nothing to, a standard stream that the shell has closed (`>&-`)."""
-    # in the order of their numbers, of which each file that is opened gets the lowest free one
+    """Open the null device for standard streams that the shell has closed (`>&-`)."""
+    # in the order of their descriptors: each opened file gets the lowest free one
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115

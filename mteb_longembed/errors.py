@@ -9,7 +9,7 @@ INTERRUPTED = "interrupted; finished work is kept, and the same command continue
 
 
 class LongEmbedError(Exception):
-    """The base class of all errors that this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
 
 class InputError(LongEmbedError, ValueError):
@@ -17,7 +17,7 @@ class InputError(LongEmbedError, ValueError):
 
 
 class UnknownNameError(InputError):
-    """A name that no registry knows. The message gives the nearest match and all known names.
+    """A name that no registry knows. The message has the nearest match and all known names.
 
     Numbers in names are sorted and compared by value: 256 comes before 1024.
 
@@ -33,7 +33,7 @@ class UnknownNameError(InputError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is nearest to a name, whatever its capitals and underscores; None if none is near.
+    """Return the nearest known name, ignoring case and underscores; None if none is near.
 
     >>> nearest("MINI_APE", ["mini-rope", "mini-ape"]), nearest("gpt", ["mini-ape"])
     ('mini-ape', None)
@@ -60,20 +60,20 @@ def _parts(name: str) -> tuple[list[str], list[int]]:
 
 
 def _near_by_value(name: str, names: list[str]) -> list[str]:
-    """Return at most one name, which differs from `name` only in its numbers and has the nearest ones."""
-    words, numbers = _parts(name)
-    alike = [known for known in names if numbers and _parts(known)[0] == words]
+    """Return at most one name, the nearest by number of the names that differ from `name` only in numbers."""
+    texts, numbers = _parts(name)
+    alike = [known for known in names if numbers and _parts(known)[0] == texts]
     return sorted(
         alike, key=lambda known: [abs(a - b) for a, b in zip(_parts(known)[1], numbers, strict=False)]
     )[:1]
 
 
 class IncompatibleError(InputError):
-    """A strategy that cannot work with a model, because they share no way to change positions."""
+    """A strategy or setting that does not fit a model."""
 
 
 class DataError(LongEmbedError, ValueError):
-    """A data file that is missing, incomplete or in a wrong form. The message names the file and the line."""
+    """A data file that is missing, incomplete or malformed. The message names the file and the row."""
 
 
 class HubError(LongEmbedError, OSError):
@@ -85,15 +85,15 @@ class ModelError(LongEmbedError, TypeError):
 
 
 class CapacityError(LongEmbedError, MemoryError):
-    """A single document that does not fit into memory. All finished embeddings are kept."""
+    """A single document that does not fit into memory. Finished embeddings are kept in the embedding cache."""
 
 
 class NumberError(LongEmbedError, ArithmeticError):
-    """A document whose embedding is not finite, even when it is computed in fp32."""
+    """An embedding that is not finite."""
 
 
 class IndexFolderError(LongEmbedError, ValueError):
-    """A saved index that cannot be opened or written: another format, a missing file, another process that writes."""
+    """A saved index that cannot be opened or written: another format, a missing file, another writing process."""
 
 
 class StorageError(LongEmbedError, OSError):

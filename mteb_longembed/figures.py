@@ -1,4 +1,4 @@
-"""What the figures of `report` and of `compare` have in common: their settings, and their files."""
+"""Common code of the figures of `report` and `compare`: settings and files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mteb_longembed.files import make_folder, write_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: The lines of grids.
+#: The colour of grid lines.
 GRID = "#dddddd"
-#: A file always has the same bytes for the same scores, and its text stays text.
+#: Settings with which files are reproducible byte for byte, and text in SVG stays text.
 RC: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -23,12 +23,12 @@ RC: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "mteb-longembed",
 }
-#: What matplotlib would write into a file, by its kind: the time, or its version.
+#: Metadata of matplotlib to leave out, by format: the time, or its version.
 METADATA = {"svg": {"Date": None, "Creator": None}, "png": {}, "pdf": {"CreationDate": None}}
 
 
 def panels(width: float, height: float, n: int) -> tuple[Figure, Any]:
-    """Create a figure of this size in inches with `n` panels side by side that share the vertical axis."""
+    """Create a figure of a size in inches with `n` panels side by side that share the vertical axis."""
     import matplotlib  # takes a second, and most commands draw nothing
     from matplotlib.figure import Figure
 
@@ -38,7 +38,7 @@ def panels(width: float, height: float, n: int) -> tuple[Figure, Any]:
 
 
 def panels_below(width: float, height: float, n: int) -> tuple[Figure, list[Any], Any]:
-    """Create a figure of this size in inches, `n` panels one below the other, and a place for a legend on the right."""
+    """Create a figure of a size in inches with `n` panels below each other, and axes for a legend on the right."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -54,15 +54,15 @@ def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
     """Render a figure as the bytes of a file.
 
     Args:
-        figure: what is drawn.
-        kind: one of `METADATA`.
-        options: of matplotlib's `savefig`.
+        figure: the figure.
+        kind: a format of `METADATA`.
+        options: options of matplotlib's `savefig`.
     """
     import matplotlib
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
-        text.set_parse_math(False)  # a dollar sign in a model's name is no mathematics
+        text.set_parse_math(False)  # a dollar sign in a model's name is not math
     out = io.BytesIO()
     with matplotlib.rc_context(RC):
         figure.savefig(out, format=kind, metadata=METADATA[kind], **options)
@@ -70,7 +70,7 @@ def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
 
 
 def prepare(path: Path) -> str:
-    """Make the folder of a figure's file; the format, by its suffix.
+    """Make the folder of a figure's file, and return the format by its suffix.
 
     Raises:
         InputError: if the suffix is none of `.svg`, `.png` and `.pdf`, or the folder cannot be made.

@@ -1,4 +1,4 @@
-"""Files of other people are read, and our own are written: nothing in a file may break a page or a terminal."""
+"""Read untrusted files and write our own: nothing in a file may break a page or a terminal."""
 
 import contextlib
 import hashlib
@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 
 from mteb_longembed.errors import DataError, InputError, LongEmbedError, StorageError
 
-#: Characters that are not printed, by Unicode's categories. The two that are taken out join letters of Persian and of
-#: Indic scripts, and emoji: text without them is another text.
+#: Control characters by Unicode's categories, except two joiners, without which text in Persian and Indic scripts, and
+#: emoji, would change.
 _CONTROLS = regex.compile(r"[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}--[\u200c\u200d]]", regex.VERSION1)
 _LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
 
@@ -28,11 +28,11 @@ CACHE_VARIABLE = "MTEB_LONGEMBED_CACHE"
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder of the embedding cache and of kept indexes; None if the environment switches them off."""
+    """Return the folder of the embedding cache and of cached indexes; None if the environment switches them off."""
     setting = environ.get(CACHE_VARIABLE, "")
     if setting.lower() in ("0", "off", "false", "no"):
         return None
-    # on every system the cache folder that huggingface_hub uses too
+    # the same cache folder as huggingface_hub's, on every system
     cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(setting or f"{cache}/mteb-longembed").expanduser()
 
@@ -51,7 +51,7 @@ def read_json(path: Path) -> dict[str, object]:
 
 
 def printable(text: str) -> str:
-    r"""Return a text without control characters, which could move a cursor, break a line, or hide or turn text.
+    r"""Replace control characters, which could move a cursor, break a line, or hide or reverse text.
 
     >>> printable("a/b\x1b[31m\n")
     'a/b\ufffd[31m\ufffd'
@@ -60,7 +60,7 @@ def printable(text: str) -> str:
 
 
 def slug(text: str) -> str:
-    """Return a name for file names and ids in a page; a hash keeps names apart that would look the same.
+    """Return a name that is safe in file names and page ids; a hash separates names that would collide.
 
     >>> slug("intfloat/e5-base-v2+ntk@4096"), slug("../a b")
     ('intfloat__e5-base-v2+ntk@4096', '-.__a-b.2c2c79')
@@ -75,7 +75,7 @@ def slug(text: str) -> str:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file completely or not at all; a `StorageError` if the disk refuses."""
+    """Write a file atomically; raise `StorageError` if the disk refuses."""
     part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     try:
         try:
@@ -89,17 +89,17 @@ def write_file(path: Path, content: str | bytes) -> None:
         raise StorageError(f"{str(path)!r} cannot be written: {error.strerror or error}.") from None
 
 
-def write_at(file: BinaryIO, place: int, data: bytes, what: str) -> None:
-    """Write bytes at a place of a temporary file; a `StorageError` if the disk refuses.
+def write_at(file: BinaryIO, offset: int, data: bytes, what: str) -> None:
+    """Write bytes at an offset of a temporary file; raise `StorageError` if the disk refuses.
 
-    The position of the file, which forked processes share, stays.
+    The file position, which forked processes share, does not change.
     """
     rest = memoryview(data)
     try:
         while rest:
-            n = os.pwrite(file.fileno(), rest, place)
+            n = os.pwrite(file.fileno(), rest, offset)
             rest = rest[n:]
-            place += n
+            offset += n
     except OSError as error:
         raise StorageError(
             f"{what} cannot be written to {tempfile.gettempdir()} ({error.strerror or error}): free disk space there, "
@@ -109,7 +109,7 @@ def write_at(file: BinaryIO, place: int, data: bytes, what: str) -> None:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield the folder to write to. A new folder gets its name when all of its files are there.
+    """Yield the folder to write to. A new folder gets its name when all its files are written.
 
     Raises:
         StorageError: if the disk refuses a file.
@@ -133,7 +133,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def counted(n: int, one: str, several: str) -> str:
-    """Return a number with the words for one thing, or for several.
+    """Format a number with a singular or plural.
 
     >>> counted(1, "query has", "queries have"), counted(1200, "query has", "queries have")
     ('1 query has', '1,200 queries have')
@@ -147,7 +147,7 @@ def is_terminal(stream: IO[str] | None) -> bool:
 
 
 def make_folder(what: str, folder: Path) -> None:
-    """Make a folder for files; an `InputError` if it is a file, or cannot be made."""
+    """Make a folder for files; raise `InputError` if it is a file or cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:

@@ -16,8 +16,8 @@ def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterat
 
     Args:
         what: name of the texts in messages.
-        texts: any iterable but a text, a table or a dictionary, which would yield names of columns or keys.
-        keys: whether these are ids.
+        texts: any iterable but a text, a table or a dictionary, which would yield column names or keys.
+        keys: whether the texts are ids.
 
     Raises:
         InputError: if `texts` or one of its items has another type.
@@ -41,7 +41,7 @@ def read_pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, 
     """Yield each id with its text.
 
     Raises:
-        InputError: if one of them is no text, or if there are more of one than of the other.
+        InputError: if an id or a text is not a text, or if their numbers differ.
     """
     for key, text in zip_longest(read_given("ids", ids, keys=True), read_given("documents", texts)):
         if key is None or text is None:  # neither an id nor a text may be None

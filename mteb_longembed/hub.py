@@ -1,6 +1,6 @@
-"""The Hugging Face hub: whether it answers, one file of a repository, and its errors in one sentence.
+"""The Hugging Face hub: whether it answers, files of repositories, and its errors as one sentence.
 
-And `silence`, because the hub's libraries show bars and messages of their own.
+Also `silence`, because the hub's libraries show progress bars and messages of their own.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _MISSING = (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError)
 def hub_answers() -> bool:
     """Return whether the hub answers within `HF_HUB_ETAG_TIMEOUT` seconds. A process checks once a minute.
 
-    Differs: `huggingface_hub` asks up to six times for each file, for 23 seconds in all.
+    Differs: `huggingface_hub` tries up to six times for each file, for 23 seconds in all.
     """
     if constants.HF_HUB_OFFLINE:
         return False
@@ -43,13 +43,13 @@ def hub_answers() -> bool:
 def _ask(endpoint: str, minute: int) -> bool:
     try:
         get_session().head(endpoint, timeout=constants.HF_HUB_ETAG_TIMEOUT)
-    except Exception:  # look-up, proxy, certificate, time-out: HTTP libraries share no class of errors
+    except Exception:  # look-up, proxy, certificate, time-out: HTTP libraries have no common class of errors
         return False
     return True
 
 
 def find(repository: str, name: str, revision: str | None = None, repo_type: str = "model") -> Path | None:
-    """Return a file of a repository, None if it lacks it. Without the hub, only the cache is searched.
+    """Return the path of a file of a repository; None if it has none. Without the hub, only the cache is searched.
 
     Raises:
         HubError: if there is no such repository, the hub refuses, or it cannot be reached and the cache lacks the file.
@@ -80,10 +80,10 @@ def find(repository: str, name: str, revision: str | None = None, repo_type: str
 
 @contextlib.contextmanager
 def translate_hub_errors() -> Iterator[None]:
-    """Translate, inside this context, any library's error of a hub that refuses or breaks off into one sentence.
+    """Report any error of a refused or broken connection to the hub in this context as one sentence.
 
     Raises:
-        HubError: if the hub was reached and gave no file.
+        HubError: if the hub was reached but returned no file.
     """
     try:
         yield
@@ -91,16 +91,16 @@ def translate_hub_errors() -> Iterator[None]:
         refusal = _refusal(error)
         if refusal is None:
             raise
-        words = " ".join(str(refusal).split())[:200].rstrip(".:")
+        reason = " ".join(str(refusal).split())[:200].rstrip(".:")
         raise HubError(
-            f"the hub at {constants.ENDPOINT} gave no file ({words or type(refusal).__name__}): try again later."
+            f"the hub at {constants.ENDPOINT} gave no file ({reason or type(refusal).__name__}): try again later."
         ) from error
 
 
 def _refusal(error: BaseException) -> BaseException | None:
-    """Return the error of the hub, or of the connection to it, that a library's error comes from.
+    """Return the error of the hub, or of the connection to it, that caused a library's error.
 
-    None for errors of this machine, and for a file, repository or revision that is not there: callers look for these.
+    None for errors of this machine, and for a missing file, repository or revision, which callers handle.
     """
     if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
         return None  # such as a full disk
@@ -122,7 +122,7 @@ def unreachable(path: str) -> HubError:
 
 @contextlib.contextmanager
 def silence(*loggers: str) -> Iterator[None]:
-    """Switch off bars of other libraries, and what mteb and these loggers warn of, until the context ends."""
+    """Hide progress bars of other libraries, and warnings of mteb and of these loggers, inside the context."""
     import datasets
     from transformers.utils import logging as models
 
@@ -139,5 +139,5 @@ def silence(*loggers: str) -> Iterator[None]:
         if models.is_progress_bar_enabled():
             after.callback(models.enable_progress_bar)
         datasets.disable_progress_bars()
-        models.disable_progress_bar()  # the hub's too; so these come back before the hub's
+        models.disable_progress_bar()  # also disables the hub's, so it is restored before the hub's
         yield

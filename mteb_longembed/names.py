@@ -11,7 +11,7 @@ from mteb_longembed.presets import PRESET_STRATEGY, PRESET_TARGET, PRESETS
 from mteb_longembed.values import spell, split_settings
 from mteb_longembed.zoo import ZOO, holds_model, is_folder
 
-#: Values by the names of their settings: text as it stands in a name, or typed values.
+#: Values by setting: texts as in a name, or typed values.
 Settings = Mapping[str, Any]
 #: A name with a strategy. A key has no slash, as a folder's name may have, and no digit at its start, as `1e+5` has.
 _EXTENDED = re.compile(
@@ -20,7 +20,7 @@ _EXTENDED = re.compile(
 )
 
 
-#: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
+#: The settings that change only the search, not the model. `retrieval/settings.py` reads the values.
 SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten", "score", "query", "expand")
 
 
@@ -28,16 +28,16 @@ SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten
 class ModelName:
     """The name of a model or of a search with it, parsed once. Values stay text."""
 
-    base: str  #: as it is written
-    strategy: str | None = None  #: the key behind the last `+`, None if there is none
-    target: str | None = None  #: behind the `@`
-    settings: Settings = field(default_factory=dict)  #: of the strategy, of the model, and of a search
+    base: str  #: as written
+    strategy: str | None = None  #: the key after the last `+`, None if there is none
+    target: str | None = None  #: the text after the `@`
+    settings: Settings = field(default_factory=dict)  #: settings of the strategy, the model and the search
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a name. A folder that holds a model is a base, whatever signs are in its name.
+        """Parse a name. A folder that holds a model is a base, whatever characters its name has.
 
-        People may write a colon before the settings. A canonical name has a comma there, for Windows' folders.
+        A colon may precede the settings. A canonical name has a comma instead, for Windows' folders.
 
         Raises:
             InputError: if a setting is not `key=value`, or is given twice.
@@ -52,16 +52,16 @@ class ModelName:
 
 
 def is_extended_name(text: str) -> bool:
-    """Return whether we resolve this name: it is an alias of a model with weights, or has a `+STRATEGY`.
+    """Return whether we resolve this name: an alias of a model with weights, or a name with `+STRATEGY`.
 
     >>> is_extended_name("intfloat/e5-base-v2+ntk"), is_extended_name("intfloat/e5-base-v2")
     (True, False)
     >>> is_extended_name("e5-base"), is_extended_name("bm25"), is_extended_name("./c++/model")
     (True, False, False)
-    >>> is_extended_name("e5-base:logn=on")  # which is none, and that is told
+    >>> is_extended_name("e5-base:logn=on")  # invalid, and reported so
     True
     """
-    # an alias with a target or settings but no strategy is one of our names, and an unknown one
+    # an alias with a target or settings but no strategy is one of our names, but an invalid one
     alias = re.split("[@:,]", text)[0]
     is_named = split_name(text)[1] is not None or is_bm25_name(text)
     if alias in ZOO and alias != text:
@@ -70,7 +70,7 @@ def is_extended_name(text: str) -> bool:
 
 
 def absolute_name(text: str) -> str:
-    """Return a name in which the folder of a base is an absolute path, so that it holds in every working folder."""
+    """Return a name with the absolute path of the base's folder, so that it is valid in every working folder."""
     base = text if holds_model(text) else split_name(text)[0]
     if not is_folder(base):
         return text
@@ -80,8 +80,8 @@ def absolute_name(text: str) -> str:
 def split_name(text: str) -> tuple[str, str | None, str | None, str]:
     """Split a name at its last `+` that starts a strategy, at `@` and `:` or `,`: base, strategy, target, settings.
 
-    A part that is missing is None. A `+` in a folder's name or in an exponent (`1e+5`) does not start a strategy. A
-    preset is replaced by its full name, and settings after it win.
+    A missing part is None. A `+` in a folder's name or in an exponent (`1e+5`) does not start a strategy. A preset is
+    replaced by its full name, and settings after it override its own.
 
     >>> split_name("intfloat/e5-base-v2+ntk@4096,sigma=4")
     ('intfloat/e5-base-v2', 'ntk', '4096', 'sigma=4')
@@ -122,9 +122,9 @@ def with_preset(text: str) -> str:
 
 
 def name_of(base: str, experiment: Settings | None) -> str:
-    """Build the name of a model from its base's name and from mteb's experiment (`experiment_kwargs`).
+    """Build the name of a model from its base's name and mteb's experiment (`experiment_kwargs`).
 
-    All that is in an experiment is in the name, but for the version of our algorithms.
+    The name has all values of the experiment except the version of our algorithms.
 
     >>> name_of("intfloat/e5-base-v2", {"strategy": "ntk", "target_len": 4096, "sigma": 4.0, "algorithm": "le3"})
     'intfloat/e5-base-v2+ntk@4096,sigma=4'
@@ -141,7 +141,7 @@ def name_of(base: str, experiment: Settings | None) -> str:
 
 
 def revision_of(revision: str | None, experiment: Settings | None) -> str:
-    """Return what tells results of a name apart: the base's revision, and the version of the algorithms.
+    """Return the revision of results: the base's revision, and the version of the algorithms.
 
     >>> revision_of("1c644c92", {"strategy": "ntk", "algorithm": "le3"})
     '1c644c92-le3'

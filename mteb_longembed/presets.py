@@ -5,19 +5,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preset:
-    """A recommended search with a short name: `MODEL+hybrid` stands for `MODEL+pcw@32k:...`."""
+    """A recommended search with a short name: `MODEL+hybrid` means `MODEL+pcw@32k:...`."""
 
-    settings: str  #: after the colon of the full name
-    meaning: str  #: half a line for users
+    settings: str  #: the settings after the colon of the full name
+    meaning: str  #: a description in half a line
 
     def followed_by(self, settings: str) -> str:
-        """Return its settings and those that a user gives behind its name, which win."""
-        given = {part.partition("=")[0].strip() for part in settings.split(",")}
-        own = [part for part in self.settings.split(",") if part.partition("=")[0] not in given]
+        """Return its settings combined with a user's settings, which override them."""
+        overridden = {part.partition("=")[0].strip() for part in settings.split(",")}
+        own = [part for part in self.settings.split(",") if part.partition("=")[0] not in overridden]
         return ",".join([*own, *filter(None, [settings])])
 
 
-#: The strategy and the target of all presets.
+#: The strategy and target of all presets.
 PRESET_STRATEGY = "pcw"
 PRESET_TARGET = "32k"
 PRESETS = {

@@ -1,4 +1,4 @@
-"""Where the sentences of a text end, by Unicode's rules: the one splitter of this package."""
+"""Split text into sentences by Unicode's rules: the only splitter of this package."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
@@ -7,13 +7,13 @@ import regex  # type: ignore[import-untyped]
 
 from mteb_longembed.word_borders import n_words, stands_alone
 
-#: Start and end in characters, the end excluded.
+#: Start and end in characters, end exclusive.
 Span = tuple[int, int]
 
 #: Marks and format characters belong to the character before them.
 _MARKS = r"[\p{SB=EX}\p{SB=FO}]*+"
-#: The rules SB6 to SB11 of Unicode's Standard Annex 29, by the property `Sentence_Break` (SB) of characters. A line
-#: break that is left is a space.
+#: The rules SB6 to SB11 of Unicode's Standard Annex 29, by the property `Sentence_Break` (SB) of characters. Remaining
+#: line breaks are spaces.
 _SENTENCE = rf"""
     (?: \p{{SB=ST}} {_MARKS}
         | (?<! [\p{{SB=UP}}\p{{SB=LO}}] [\p{{SB=EX}}\p{{SB=FO}}]* ) \p{{SB=AT}} {_MARKS} (?!\p{{SB=NU}}) (?<dot>)
@@ -24,32 +24,32 @@ _SENTENCE = rf"""
 """
 _ENDS = regex.compile(_SENTENCE, regex.VERBOSE | regex.VERSION1)
 _BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
-#: How a line begins that goes on with none before it: a list item, a heading, a mail that is quoted, a row of a table,
-#: a prompt of Python, a rule or the times of a subtitle.
+#: The beginning of a line that never continues the line before: a list item, a heading, a quoted mail, a table row, a
+#: Python prompt, a horizontal rule or the times of a subtitle.
 _OWN_LINE = regex.compile(
     r"\s*(?:[-*+•‣◦·–—]\s|\(?(?:\p{Nd}{1,3}|\p{L}|[ivxIVX]+)[.)]\s|\#+\s|>|\||[-=~_*]{3}|\d+:\d\d|\p{Nd}+\s*$|[\"']{3})"
 )
-#: A line that ends with its break, whatever follows.
+#: A line that never continues in the next one.
 _ALONE = regex.compile(r"\s*(?:\#|\||>>>|[-=~_*]{3})|.*-->|.*\|\s*$")
-#: A line that begins like this goes on with the one before it; a line that ends like this goes on.
+#: The beginning of a line that continues the line before; the end of a line that continues in the next one.
 _CONTINUES = regex.compile(r"\s*[\"'“‘(\[]*\p{Ll}")
 _UNFINISHED = regex.compile(r"[,;–—-]\s*$")
 _WORD = regex.compile(r"\s*(\S+)")
-#: Characters of a line that may have been broken because the next word did not fit.
+#: Minimum width of a paragraph, in characters, whose lines may be wrapped.
 _NARROW = 40
 _LINE_BREAK = regex.compile(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
-#: Ends that are none: an initial (`J. Smith`) and a title (`Dr. Smith`), which has no vowel or is `Prof`.
+#: False sentence ends: an initial (`J. Smith`) and a title (`Dr. Smith`), which has no vowel or is `Prof`.
 _ABBREVIATION = regex.compile(r"\b(?:\p{Lu}[bcdfghjklmnpqrstvwxz]{0,3}|Prof)\. *\Z")
-#: An end that is none of a short piece: the number of a list (`3. Then`).
+#: A false end of a short sentence: the number of a list item (`3. Then`).
 _NUMBER = regex.compile(r"\b\p{Nd}+\. *\Z")
-#: Characters of a short piece. Abbreviations are shorter.
+#: Characters of a short sentence. Abbreviations are shorter.
 _SHORT = 12
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    r"""Yield the sentence ends of a text, in characters; the end of the text is not among them.
+    r"""Yield the sentence ends of a text, in characters, without the end of the text.
 
-    Blank lines, list items and headings end them too. Another line break is a space.
+    Blank lines, list items and headings end sentences too. Other line breaks are spaces.
 
     >>> list(sentence_ends("It cost 3.5 million. Why?")), list(sentence_ends("It was\nfound. Why?"))
     ([21], [14])
@@ -78,7 +78,7 @@ def _block_ends(text: str) -> Iterator[int]:
 
 
 def _longest_of_paragraphs(lines: Sequence[str]) -> list[int]:
-    """Return, for each line, the characters of the longest one in its paragraph, between blank lines."""
+    """Return for each line the characters of the longest line in its paragraph, between blank lines."""
     longest: list[int] = []
     for is_text, paragraph in groupby(lines, lambda line: bool(line.strip())):
         widths = [len(line.strip()) for line in paragraph]
@@ -87,9 +87,9 @@ def _longest_of_paragraphs(lines: Sequence[str]) -> list[int]:
 
 
 def _is_one_paragraph(line: str, following: str, longest: int) -> bool:
-    """Return whether a line goes on in the next one, so that the line break is a space.
+    """Return whether a line continues in the next one, so that the line break is a space.
 
-    A capital begins a line that goes on only where its first word had no room in the line before it.
+    A line that begins with a capital continues the line before only if its first word had no room there.
     """
     if not line.strip() or _ALONE.match(line) or _OWN_LINE.match(following):
         return False
@@ -101,36 +101,36 @@ def _is_one_paragraph(line: str, following: str, longest: int) -> bool:
     return len(line.strip()) + 1 + len(word) > max(longest, _NARROW)
 
 
-def _goes_on(piece: str) -> bool:
-    """Return whether a piece ends in an abbreviation or a number, where Unicode's rules see a sentence end."""
-    end = piece[-_SHORT:]
+def _goes_on(sentence: str) -> bool:
+    """Return whether a sentence by Unicode's rules ends in an abbreviation or a number, and so continues."""
+    end = sentence[-_SHORT:]
     if _ABBREVIATION.search(end):
         return True
-    return len(piece.strip()) < _SHORT and _NUMBER.search(end) is not None
+    return len(sentence.strip()) < _SHORT and _NUMBER.search(end) is not None
 
 
 def sentences(text: str) -> list[str]:
-    r"""Split a text into sentences, stripped, with spaces for line breaks. A text of white space has one.
+    r"""Split a text into stripped sentences, with spaces for line breaks. A blank text is one sentence.
 
     >>> sentences("It cost 3.5\nmillion. Why?")
     ['It cost 3.5 million.', 'Why?']
     """
-    found = []
+    split = []
     for start, end in pairwise([0, *sentence_ends(text), len(text)]):
-        piece = text[start:end].strip()
-        if piece:
-            found.append(_LINE_BREAK.sub(" ", piece))
-    return found or [text]
+        sentence = text[start:end].strip()
+        if sentence:
+            split.append(_LINE_BREAK.sub(" ", sentence))
+    return split or [text]
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
-    """Return the spans of whole sentences, by Unicode's rules. Short neighbours are joined.
+    """Return the spans of sentences, by Unicode's rules; adjacent short sentences are joined.
 
-    A blank line, a list item and a heading end a sentence too. Spans have no white space at their ends.
+    Blank lines, list items and headings end sentences too. Spans have no white space at their ends.
 
     Args:
         text: a document.
-        max_chars: longest span in characters that is made by joining sentences. 0 joins none.
+        max_chars: maximum length in characters of a span of joined sentences. 0 joins none.
 
     Example:
         >>> spans_by_sentences("One. Two!  Three")
@@ -140,11 +140,11 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
     """
     spans: list[Span] = []
     for first, last in pairwise([0, *sentence_ends(text), len(text)]):
-        piece = text[first:last]
-        if not piece.strip():
+        sentence = text[first:last]
+        if not sentence.strip():
             continue
-        start = first + len(piece) - len(piece.lstrip())
-        end = first + len(piece.rstrip())
+        start = first + len(sentence) - len(sentence.lstrip())
+        end = first + len(sentence.rstrip())
         if spans and end - spans[-1][0] <= max_chars:
             spans[-1] = (spans[-1][0], end)
         else:
@@ -152,12 +152,12 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
     return spans
 
 
-#: Words for each token of a text without a tokenizer, by the rule of LongEmbed's paper.
+#: Words per token without a tokenizer, by the rule of LongEmbed's paper.
 WORDS_PER_TOKEN = 0.75
 
 
 def count_words(text: str) -> int:
-    """Estimate the tokens of a text: 0.75 words are one, and so are 0.75 letters of a script without spaces.
+    """Estimate the tokens of a text, at 0.75 words, or letters of a script without spaces, per token.
 
     >>> count_words("one two  three")
     4

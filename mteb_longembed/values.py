@@ -1,4 +1,4 @@
-"""Values of names and settings: read by their annotated types, and written. No torch, no mteb."""
+"""Values of names and settings: parse them by annotated types, and format them. No torch, no mteb."""
 
 import functools
 import re
@@ -11,12 +11,12 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 
 from mteb_longembed.errors import InputError
 
-#: The default language, as mteb writes it.
+#: The default language, as in mteb.
 ENGLISH = "eng-Latn"
 #: The power of a whitening.
 Power = Annotated[float, Field(gt=0, le=1), "(such as 0.5)"]
-#: How many vectors a document has: one per this many content tokens, or `window`: one for each window that a strategy
-#: cuts. None: one vector.
+#: The vectors of a document: one per this many content tokens, or `window`: one per window of a strategy. None: a
+#: single vector.
 Vectors = Annotated[int, Field(ge=1), "content token for each vector"] | Literal["window"]
 _THOUSANDS = re.compile(r"([0-9]{1,12})[kK]")
 _KINDS: dict[object, str] = {int: "a whole number", float: "a number", bool: "on or off", str: "a text"}
@@ -28,27 +28,27 @@ def read(name: str, kind: object, value: object) -> Any:
 
     Args:
         name: the name in messages, with its owner: `se's g`.
-        kind: a type, as fields are annotated: numbers, bool, Literal, None, and unions of them. A text in `Annotated`
-            is the unit of a number.
-        value: what was given.
+        kind: a type as in field annotations: numbers, bool, Literal, None, and unions of them. A text in `Annotated` is
+            the unit of a number.
+        value: the value.
 
     Raises:
-        InputError: if it is none of this kind.
+        InputError: if the value is not of this kind.
 
     >>> read("ntk's sigma", float, "1e1"), read("se's g", int | Literal["document"] | None, "9")
     (10.0, 9)
     """
-    given = value
+    parsed = value
     if isinstance(value, bool):  # which is a number to Python
-        given = "on" if value else "off"
+        parsed = "on" if value else "off"
     try:
-        return _adapter(kind).validate_python(given)
+        return _adapter(kind).validate_python(parsed)
     except ValidationError:
         raise InputError(f"{name} must be {_rule(kind)}, got {value!r}.") from None
 
 
 def read_fields(settings: Any, owner: str = "") -> None:
-    """Read the fields of a frozen dataclass by their annotations, and keep the typed values. Defaults are typed.
+    """Convert the fields of a frozen dataclass by their annotations, in place. Defaults must be typed already.
 
     Raises:
         InputError: if a value breaks its rule.
@@ -56,10 +56,10 @@ def read_fields(settings: Any, owner: str = "") -> None:
     owner_of_fields: Any = type(settings)
     kinds = hints(owner_of_fields)
     for field in fields(settings):
-        given = getattr(settings, field.name)
-        if given is not field.default:
-            value = read(f"{owner}{field.name}", kinds[field.name], given)
-            object.__setattr__(settings, field.name, value)  # the instance is frozen for others
+        value = getattr(settings, field.name)
+        if value is not field.default:
+            typed = read(f"{owner}{field.name}", kinds[field.name], value)
+            object.__setattr__(settings, field.name, typed)  # the instance is frozen for others
 
 
 @functools.cache
@@ -69,13 +69,13 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 @functools.cache
 def hints(owner: Any) -> dict[str, Any]:
-    """Return the types of a dataclass' fields, with their bounds and units."""
+    """Return the types of a dataclass's fields, with bounds and units."""
     types_of = typing.get_type_hints(owner, include_extras=True)
     return {field.name: types_of[field.name] for field in fields(owner)}
 
 
 def _rule(kind: object) -> str:
-    """Describe in words what a value of this kind is.
+    """Describe a kind of value in words.
 
     >>> _rule(Annotated[int, Field(ge=1), "tokens"] | Literal["document"] | None)
     'a whole number of at least 1 tokens or document'
@@ -99,7 +99,7 @@ def _rule(kind: object) -> str:
 
 
 def _tokens(value: object) -> object:
-    """Read `4k` as 4096, and return all other values unchanged."""
+    """Parse `4k` as 4096, and return all other values unchanged."""
     match = _THOUSANDS.fullmatch(value) if isinstance(value, str) else None
     return value if match is None else 1024 * int(match[1])
 
@@ -109,10 +109,10 @@ Tokens = Annotated[int, Field(ge=1), "token, such as 4096 or 4k", BeforeValidato
 
 
 def read_tokens(what: str, value: object) -> int:
-    """Read a number of tokens.
+    """Parse a number of tokens.
 
     Raises:
-        InputError: if it is none, or below 1 token.
+        InputError: if it is not a whole number, or below 1 token.
 
     >>> read_tokens("the target", "4k")
     4096
@@ -121,7 +121,7 @@ def read_tokens(what: str, value: object) -> int:
 
 
 def spell(value: object) -> str:
-    """Format a parameter's value as it is written in a name.
+    """Format a parameter's value as in a name.
 
     >>> spell(False), spell(8.0), spell(0.5), spell("keep")
     ('off', '8', '0.5', 'keep')
@@ -134,7 +134,7 @@ def spell(value: object) -> str:
 
 
 def split_settings(text: str, settings: str) -> dict[str, str]:
-    """Split the parameters of a name, `text`, by their keys. Values stay text.
+    """Split the parameters of a name, `text`, by key. Values stay text.
 
     Raises:
         InputError: if a part is not `key=value`, or a key is given twice.
@@ -142,16 +142,16 @@ def split_settings(text: str, settings: str) -> dict[str, str]:
     >>> split_settings("e5-base+pi@4k:logn=off,short=scale", "logn=off,short=scale")
     {'logn': 'off', 'short': 'scale'}
     """
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     if not settings:
-        return given
+        return values
     for part in settings.split(","):
         key, equals, value = part.strip().partition("=")
         if not (key and equals and value):
             raise InputError(
                 f"parameters must be written as key=value with commas between them, got {part!r} in {text!r}."
             )
-        if key in given:
+        if key in values:
             raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
-        given[key] = value
-    return given
+        values[key] = value
+    return values

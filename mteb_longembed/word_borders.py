@@ -1,11 +1,11 @@
-"""Where words begin and end in texts of any language: the one rule of this package for what a word is."""
+"""Word borders in texts of any language: the only definition of a word in this package."""
 
 from functools import cache
 
 import numpy as np
 import regex  # type: ignore[import-untyped]
 
-#: Characters of Unicode, and of one of its planes.
+#: Number of code points in Unicode, and in one of its planes.
 _CHARACTERS = 0x110000
 _PLANE = 0x10000
 _OTHER = 0
@@ -20,7 +20,7 @@ _SCRIPTS = (
     r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Khmer}"
     r"\p{Script=Myanmar}\p{Script=Tibetan}\p{Script=Lao}\u30fc"
 )
-#: The kinds of characters. A later one wins. What is ignorable has no width: soft hyphens, joiners, U+FEFF.
+#: The kinds of characters; later ones override. Ignorable characters have no width: soft hyphens, joiners, U+FEFF.
 _KINDS = {
     _LETTER: r"[\p{L}\p{N}_]+",
     _ALONE: rf"[[{_SCRIPTS}]&&[\p{{L}}\p{{N}}]]+",
@@ -32,7 +32,7 @@ _NO_WIDTH = regex.compile(r"\u00ad *(?:\r\n|[\r\n]) *|\p{Default_Ignorable_Code_
 
 
 def first_words(text: str, n: int) -> str:
-    """Return the beginning of a text with `n` words, at least one.
+    """Return the first `n` words of a text, at least one.
 
     >>> first_words("one two  three", 2), first_words("東京タワー", 2)
     ('one two', '東京')
@@ -66,7 +66,7 @@ def _fill(plane: int) -> None:
 
 
 def _kinds(codes: np.ndarray) -> np.ndarray:
-    """Return the kind of each character, by code points. Most texts need the first plane alone."""
+    """Return the kind of each character, by code points. Most texts need only the first plane."""
     _fill(0)
     if len(codes) and codes.max() >= _PLANE:
         for plane in np.unique(codes // _PLANE).tolist():
@@ -84,9 +84,9 @@ def stands_alone(letter: str) -> bool:
 
 
 def word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """Start and end of all words, in characters: runs of letters, and single letters of scripts without spaces.
+    """Return start and end of all words, in characters: runs of letters, and single letters of scripts without spaces.
 
-    What has no width belongs to the letter before it, and a soft hyphen at the end of a line joins both lines.
+    Zero-width characters belong to the letter before them, and a soft hyphen at the end of a line joins both lines.
     """
     kinds = _kinds_of(text)
     owner = kinds & ~np.uint8(_CONTINUES)
@@ -101,7 +101,7 @@ def word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def visible(text: str) -> str:
-    """Return a text without zero-width characters, such as soft hyphens, and the line breaks behind these.
+    """Return a text without zero-width characters, such as soft hyphens, and line breaks after soft hyphens.
 
     >>> visible("fire\u00adplace"), visible("\ufeffof\u200bfice")
     ('fireplace', 'office')
@@ -110,7 +110,7 @@ def visible(text: str) -> str:
 
 
 def _kinds_of(text: str) -> np.ndarray:
-    """Return the kind of each character; a mark has its letter's kind plus `_CONTINUES`."""
+    """Return the kind of each character; a mark has the kind of its letter plus `_CONTINUES`."""
     kinds = _kinds(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32))
     if _SOFT_HYPHEN in text:
         for match in _AT_LINE_END.finditer(text):
@@ -118,7 +118,7 @@ def _kinds_of(text: str) -> np.ndarray:
     marks = kinds == _MARK
     if not marks.any():
         return kinds
-    places = np.arange(len(kinds))
-    owner = kinds[np.maximum.accumulate(np.where(marks, 0, places))]
+    positions = np.arange(len(kinds))
+    owner = kinds[np.maximum.accumulate(np.where(marks, 0, positions))]
     owner[owner == _MARK] = _OTHER  # a mark at the start of a text
     return np.where(marks, owner | _CONTINUES, owner)

@@ -16,28 +16,28 @@ from mteb_longembed.errors import InputError, UnknownNameError, nearest
 
 #: The organisation of a name without one, as sentence-transformers reads such names.
 _ORGANISATION = "sentence-transformers"
-#: A target or a setting behind a base without a strategy. Neither a hub id nor, as a rule, a folder has such signs.
+#: A target or a setting after a base without a strategy. Hub ids, and most folders, have no such characters.
 _TAIL = re.compile(r"(?P<base>.+?)(?P<tail>@[^/\\@:,]+([:,].*)?|[:,]\s*\w+=.*)")
 
 
 def is_folder(path: str | Path) -> bool:
-    """Return whether this folder exists; False also for text that cannot be a path."""
+    """Return whether a folder exists; False for text that cannot be a path."""
     return os.path.isdir(path)  # noqa: PTH112 - a Path raises OSError or ValueError for some texts
 
 
 def holds_model(path: str | Path) -> bool:
-    """Return whether this is a folder with a model in it."""
+    """Return whether a path is a folder with a model."""
     return any(os.path.isfile(os.path.join(path, name)) for name in ("modules.json", "config.json"))  # noqa: PTH113, PTH118
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZooEntry:
-    """A base model, and the facts that its own files do not say."""
+    """A base model, and the facts that its own files lack."""
 
     hub_id: str  #: its name on the hub; its name in mteb's registry if `kind` is `mteb`
     #: pinned commit; None means the branch `main`, and the commit found there is recorded
     revision: str | None = None
-    #: the longest input in tokens that the model was trained on, if its files do not say it or say it wrongly
+    #: the longest input in tokens that the model was trained on, if its files lack it or are wrong
     trained_len: int | None = None
     #: text before a query; None means the prompt of the model's own files, if there is one
     query_prompt: str | None = None
@@ -50,7 +50,7 @@ class ZooEntry:
     #: the factor by which the position table is interpolated already. Inputs of at most `trained_len` tokens read
     #: every `interpolation`-th row
     interpolation: int | None = None
-    folder: str | None = None  #: of weights that ship with this package
+    folder: str | None = None  #: folder of weights that ship with this package
     #: `hub` for models whose weights can be extended; `mteb` for models that only mteb can run
     kind: Literal["hub", "mteb"] = "hub"
 
@@ -134,7 +134,7 @@ _BY_HUB_ID |= {entry.hub_id: entry for entry in ZOO.values()}
 def entry_of(base: str) -> ZooEntry | None:
     """Return the entry of an alias or a hub id; None if we have none, or a folder of this name holds a model.
 
-    A hub id and its alias are one model, so both give the same entry.
+    A hub id and its alias have the same entry.
 
     >>> entry_of("e5-base") is entry_of("intfloat/e5-base-v2")
     True
@@ -147,11 +147,11 @@ def entry_of(base: str) -> ZooEntry | None:
 
 
 def full_base(name: str) -> str:
-    """Return the alias, folder or hub id that the name of a base means.
+    """Return the alias, folder or hub id for the name of a base.
 
     Raises:
-        InputError: if a target or settings stand behind it.
-        UnknownNameError: if the name is no hub id, or nearly an alias.
+        InputError: if a target or settings follow it.
+        UnknownNameError: if the name is not a hub id, or nearly an alias.
 
     >>> full_base("e5-base"), full_base("all-MiniLM-L6-v2")
     ('e5-base', 'sentence-transformers/all-MiniLM-L6-v2')
@@ -168,7 +168,7 @@ def full_base(name: str) -> str:
 
 
 def check_no_settings(base: str) -> None:
-    """Raise InputError if a target or settings stand behind a base that has no strategy."""
+    """Raise InputError if a target or settings follow a base without a strategy."""
     match = None if is_folder(base) else _TAIL.fullmatch(base)
     if match is not None:
         raise InputError(

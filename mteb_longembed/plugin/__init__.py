@@ -1,6 +1,6 @@
 """Replace mteb's registries and look-ups, so that mteb finds our tasks, benchmarks and models beside its own.
 
-mteb has no interface for plugins (docs/upstream.md proposes one). Lower rooms may not import this one.
+mteb has no interface for plugins (docs/upstream.md proposes one). Lower layers may not import this one.
 """
 
 import functools
@@ -13,10 +13,10 @@ from mteb_longembed.errors import LongEmbedError
 
 
 def register() -> None:
-    """Register our parts with mteb, which has just been imported. A second time nothing happens.
+    """Register our tasks, benchmarks and models with mteb, which has just been imported. A second call does nothing.
 
     Raises:
-        LongEmbedError: if a name of mteb's that we need has moved.
+        LongEmbedError: if mteb lacks a name that we need.
     """
     from . import replacements as ours
 
@@ -55,9 +55,9 @@ def _register_tasks() -> None:
 
 
 def replace(owner: type | ModuleType, name: str, ours: Callable[..., object]) -> None:
-    """Let `ours` be called in place of a method, or of a function in every module that has imported it.
+    """Replace a method, or a function in every module that has imported it, by `ours`.
 
-    It gets mteb's function, and then what that was called with. A second time nothing happens.
+    `ours` is called with mteb's function and then its arguments. A second call does nothing.
     """
     known = getattr(owner, name)
     theirs = getattr(known, "__func__", known)

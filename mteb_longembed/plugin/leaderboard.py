@@ -18,7 +18,7 @@ from . import replace as put_in_place
 
 
 def make_app(results: BenchmarkResults, benchmarks: list[Benchmark], first: str) -> Any:
-    """Build mteb's application (gradio Blocks) with these benchmarks and all models. The `first` one has results.
+    """Build mteb's application (gradio Blocks) with these benchmarks and all models; `first` is shown first.
 
     mteb's registry and menu are changed for the rest of the process.
     """
@@ -34,12 +34,12 @@ def make_app(results: BenchmarkResults, benchmarks: list[Benchmark], first: str)
     with tempfile.TemporaryDirectory() as temporary:
         cache = ResultCache(temporary)
         results.save_leaderboard_cache({"": results._to_results_df(tasks)}, cache.leaderboard_parquet_path)
-        # without the name of a repository, mteb reads this file and not the hub
+        # without a repository name, mteb reads this file instead of the hub
         return app.get_leaderboard_app(cache, cache_repo_id="")
 
 
 def _enter(result: ModelResult) -> None:
-    """Enter a model into mteb's registry, because its tables have no others: an experiment by its whole name."""
+    """Add a model to mteb's registry, since its tables have no others: an experiment by its full name."""
     meta = result.model_meta
     if meta is not None:
         result.model_name = name_of(result.model_name, meta.experiment_kwargs)
@@ -51,8 +51,8 @@ def _enter(result: ModelResult) -> None:
 
 
 def _plain(make: Callable[..., Any], *args: object) -> Any:
-    """Return a table without mteb's inner columns and scores by length, with which its application fails."""
-    made = make(*args)
-    if hasattr(made, "df"):
-        return replace(made, df=made.df.select(r"^[^_].*$"), custom_group_cols={})
-    return made.select(r"^[^_].*$")
+    """Return a table without mteb's internal columns and scores by length, which its application does not support."""
+    table = make(*args)
+    if hasattr(table, "df"):
+        return replace(table, df=table.df.select(r"^[^_].*$"), custom_group_cols={})
+    return table.select(r"^[^_].*$")

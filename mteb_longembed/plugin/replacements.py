@@ -1,4 +1,4 @@
-"""The functions that replace functions of mteb: they find and describe our models, and print our errors."""
+"""Replacements of mteb's functions: they find and describe our models, and print our errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def own_model(
     name: str, revision: str | None, find: Callable[[str], ModelMeta | None], fetch_from_hf: bool = False
 ) -> ModelMeta | None:
-    """Return the metadata of one of our models, by its name, folder or repository. None for other names.
+    """Return the metadata of one of our models, by its name, folder or repository; None for other names.
 
-    This is what the entry point `mteb.models` offers. `find` gives mteb's own entry of a base.
+    It is the entry point `mteb.models`. `find` returns mteb's own entry of a base.
     """
-    # cheap tests come first: mteb looks up hundreds of names, and only ours need the import of torch
+    # cheap tests first: mteb looks up hundreds of names, and only ours need to import torch
     if not (is_extended_name(name) or holds_model(name)):
         if not fetch_from_hf:
             return None
@@ -45,8 +45,8 @@ def find_model(
 ) -> ModelMeta:
     """Replace `mteb.get_model_meta`: find our models too, and names without an organisation.
 
-    A strategy in `experiment_kwargs` requests the same model as `BASE+STRATEGY` does. mteb asks the hub for a name that
-    it does not know if `fetch_from_hf`, and we also if this is left out; its own look-ups of many names say False.
+    A strategy in `experiment_kwargs` requests the same model as `BASE+STRATEGY`. mteb looks up unknown names on the hub
+    if `fetch_from_hf`, and we do so by default too; mteb's own look-ups of many names pass False.
     """
     from mteb.models.model_implementations import MODEL_REGISTRY
 
@@ -76,7 +76,7 @@ def find_model(
 def describe_loaded(
     described: Callable[..., ModelMeta], cls: type[ModelMeta], model: Any, *args: object, **kwargs: object
 ) -> ModelMeta:
-    """Replace `ModelMeta.from_..._model`, which describes a model in memory: ours get their own names."""
+    """Replace `ModelMeta.from_..._model`, which describes a model in memory: our models get their own names."""
     # mteb warns about its own default, and about a deprecated method
     with warnings.catch_warnings(action="ignore"):
         meta = described(cls, model, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""What `mteb run` writes, as one DataFrame: a row for each model, task and split.
+"""The results of `mteb run` as one DataFrame: a row for each model, task and split.
 
 Results are files `<org>__<name>/<revision>/[experiments/<experiment>/]<Task>.json` with `model_meta.json` beside them,
 at any depth, also in copies of the public results repository. mteb is not used, so a report over thousands of files
@@ -18,9 +18,9 @@ from mteb_longembed.names import name_of, revision_of
 from mteb_longembed.values import read_tokens
 
 COLUMNS = ("model", "revision", "base", "strategy", "target", "task", "split", "length", "data", "score")
-#: How the names of LongEmbed's tasks begin, ours and mteb's own.
+#: Prefixes of the names of LongEmbed's tasks, ours and mteb's own.
 PREFIXES = ("LongEmbed", "LEMB", "NanoLongEmbed")
-#: The four real tasks are the same data under mteb's names and ours. Passkey and Needle are not: ours are generated.
+#: The four real tasks have the same data under mteb's names and ours. Passkey and Needle do not: ours are generated.
 _SAME_DATA = {
     "LEMBNarrativeQARetrieval": "LongEmbedNarrativeQA",
     "LEMBQMSumRetrieval": "LongEmbedQMSum",
@@ -28,19 +28,19 @@ _SAME_DATA = {
     "LEMBWikimQARetrieval": "LongEmbed2WikiMultihopQA",
 }
 REAL_TASKS = tuple(_SAME_DATA.values())
-#: Data that moved to another repository, under their older revision. mteb's descriptive statistics of both, of each
-#: split (numbers of texts, their shortest, longest and mean lengths), are equal to the last digit.
+#: Revision of data that moved to another repository -> their revision before. mteb's descriptive statistics of both are
+#: equal to the last digit for each split (numbers of texts; shortest, longest and mean lengths).
 _MOVED = {"86ac5a6437198a94ecd666440c78b3e78f258274": "6e346642246bfb4928c560ee08640dc84d074e8c"}
 
 
 def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]]:
-    """Load all results of LongEmbed's tasks below the folders, and a note on each that was skipped.
+    """Load all results of LongEmbed's tasks below the folders, and a note on each skipped file.
 
-    The frame has `COLUMNS`: `score` is the task's main score in percent, `length` the tokens that the split names,
-    `data` the revision of the data. The four real tasks have our names.
+    The frame has `COLUMNS`: `score` is the task's main score in percent, `length` the number of tokens in the split's
+    name, `data` the revision of the data. The four real tasks have our names.
 
     Args:
-        folders: results of mteb, with any folders in them.
+        folders: folders of mteb's results, at any depth.
 
     Raises:
         InputError: if a folder does not exist.
@@ -57,7 +57,7 @@ def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]
                 except (DataError, OSError) as error:
                     problems.append(f"skipped {printable(str(path))}: {error}")
     frame = pd.DataFrame(rows, columns=[*COLUMNS, "path"]).drop_duplicates([*COLUMNS])
-    # data of two revisions are two tasks; one table never has both
+    # two revisions of data are two tasks; a table never has both
     usual = frame.groupby("task")["data"].transform(lambda revisions: revisions.mode().iloc[0])
     reasons = {
         "another file has another score for it": frame.duplicated(["model", "revision", "task", "split"]),
@@ -99,7 +99,7 @@ def _read_results(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_model(folder: Path) -> dict[str, Any]:
-    """Read `model_meta.json` beside a result. Only a strategy is an experiment on another base."""
+    """Read `model_meta.json` beside a result. Only experiments with a strategy have another base."""
     try:
         meta: dict[str, Any] = read_json(folder / "model_meta.json")
         experiment: dict[str, Any] = dict(meta.get("experiment_kwargs") or {})

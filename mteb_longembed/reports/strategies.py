@@ -1,4 +1,4 @@
-"""The score of each model by task, and what its strategy gains over its base; the table and the figure by length."""
+"""The scores of models by task, with the gains of strategies over their bases; the table and the figure by length."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .results import REAL_TASKS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: The longest split in tokens that a task's mean counts: the paper's. Longer ones are in the figure alone.
+#: The longest split in tokens that counts in a task's mean, as in the paper. Longer ones are only in the figure.
 LONGEST = 32768
 #: The lengths of the paper's table of Passkey and Needle, in tokens.
 LENGTHS = tuple(256 << step for step in range(8))
 #: Means over LongEmbed's six tasks in mteb's public results, as of August 2026.
 PUBLIC = {"BM25": 90.9, "GTE-ModernColBERT-v1 (several vectors)": 90.6, "F2LLM-v2-8B (one vector)": 76.6}
-#: What tells two models apart.
+#: The columns that identify a model.
 _MODEL = ["base", "commit", "model", "revision", "strategy", "target"]
 
 
@@ -30,15 +30,15 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
 
     A task's score is the mean of its splits. It is missing if the model lacks a split that another model here has,
     and the average is missing if a task is, variants aside. Passkey and Needle are generated here or published
-    (LEMB): if both are there, each has an average. NanoLongEmbed has its own. The gain is the mean over `shared`, the
-    number of tasks that both have. The base has the same commit: `+none` at the shortest target, or else
+    (LEMB): if both are present, each has an average. NanoLongEmbed has its own. The gain is the mean over the tasks
+    that both have, whose number is `shared`. The base has the same commit: `+none` at the shortest target, or else
     mteb's own entry.
 
     Args:
-        results: as `load_results` gives them.
+        results: the frame of `load_results`.
     """
     frame = results[~(results["length"] > LONGEST)]
-    # behind the commit of our models is the version of the algorithms (`-le3`, `-le3-se3`)
+    # in revisions of our models, the commit is followed by the version of the algorithms (`-le3`, `-le3-se3`)
     frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+([.-].*)?$", "", regex=True))
     by_split = frame.pivot(index=_MODEL, columns=["task", "split"], values="score")
     means = {task: by_split[task].mean(axis=1, skipna=False) for task in sorted(set(frame["task"]))}
@@ -63,7 +63,7 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _averaged(tasks: Sequence[str]) -> dict[str, list[str]]:
-    """Return the tasks of each average. Variants, with a hyphen in their names, count if nothing else was run."""
+    """Return the tasks of each average. Variants, with a hyphen in the name, count only if nothing else was run."""
     usual = [task for task in tasks if "-" not in task] or list(tasks)
     nano = [task for task in usual if task.startswith("Nano")]
     published = [task for task in usual if task.startswith("LEMB")]
@@ -79,9 +79,9 @@ def _averaged(tasks: Sequence[str]) -> dict[str, list[str]]:
 
 
 def covers_benchmark(results: pd.DataFrame) -> bool:
-    """Return whether the results have all splits of LongEmbed's six tasks, of one model or of several.
+    """Return whether the results have all splits of LongEmbed's six tasks, from one model or several.
 
-    An average is missing for a model that lacks a split of another one, so all averages are then over everything.
+    A model that lacks a split of another one has no average, so all averages are then over all splits.
     """
     lengths = results.groupby("task")["length"].agg(set)
     has_all = {task for task, of_task in lengths.items() if of_task.issuperset(LENGTHS)}
@@ -90,21 +90,21 @@ def covers_benchmark(results: pd.DataFrame) -> bool:
 
 
 def _with_length(results: pd.DataFrame, failure: str) -> pd.DataFrame:
-    """Return the results of splits by length, or raise InputError with what fails without them."""
-    found = results.dropna(subset=["length"])
-    if found.empty:
+    """Return the results of splits by length; InputError, beginning with `failure`, if there are none."""
+    with_length = results.dropna(subset=["length"])
+    if with_length.empty:
         raise InputError(f"{failure}: no result has splits such as test_1024.")
-    return found
+    return with_length
 
 
 def by_length(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of each task that has splits by length, one row for each model, as in the paper's table.
+    """Return the scores of tasks with splits by length, one row for each model, as in the paper's table.
 
-    A cell without a score has the reason: `not run`, or `> 4096` where the split was not run and is longer than the
+    A cell without a score has the reason: `not run`, or `> 4096` if the split was not run and is longer than the
     target of the model. The mean is over `LENGTHS`.
 
     Args:
-        results: as `load_results` gives them.
+        results: the frame of `load_results`.
 
     Raises:
         InputError: if no task has splits by length.
@@ -129,10 +129,10 @@ def by_length(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(results: pd.DataFrame) -> Figure:
-    """Draw scores by length, a panel per task and a line per model; intervals would need all queries.
+    """Draw scores by length, a panel per task and a line per model; intervals would need scores by query.
 
     Args:
-        results: as `load_results` gives them.
+        results: the frame of `load_results`.
 
     Raises:
         InputError: if no task has splits by length.

@@ -1,7 +1,7 @@
 """The six tasks of LongEmbed for mteb."""
 
-# This import must be the first. When mteb is imported, the plugin registers `registry.TASKS` with it. If one of the
-# task modules below imported mteb first, the plugin would find that module only half loaded.
+# This import must come first. When mteb is imported, the plugin registers `registry.TASKS` with it. If one of the task
+# modules below imported mteb first, the plugin would find that module half loaded.
 import mteb  # noqa: F401
 
 from .generated.needle import LongEmbedNeedle

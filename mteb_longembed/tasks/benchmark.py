@@ -37,5 +37,5 @@ def make_benchmarks() -> tuple[Benchmark, Benchmark]:
 
 
 def all_benchmarks(build: Callable[[], dict[str, Benchmark]]) -> dict[str, Benchmark]:
-    """Return the benchmarks that mteb builds, by name, and ours."""
+    """Return mteb's benchmarks and ours, by name."""
     return {**build(), **{benchmark.name: benchmark for benchmark in make_benchmarks()}}

@@ -21,11 +21,11 @@ STATISTICS = Path(__file__).parent / "data" / "statistics"
 
 
 class LongEmbedMetadata(TaskMetadata):
-    """mteb's task metadata, but with descriptive statistics from this package."""
+    """mteb's task metadata with descriptive statistics from this package."""
 
     @property
     def descriptive_stat_path(self) -> Path:
-        """The file of this task's statistics. Our default tasks have one in this package."""
+        """The file of this task's statistics, which exists for our default tasks."""
         return STATISTICS / f"{self.name}.json"
 
     @property

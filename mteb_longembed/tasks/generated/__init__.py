@@ -1,1 +1,1 @@
-"""Passkey and Needle: documents that are generated here, offline, and are the same on every machine."""
+"""Passkey and Needle, with documents that are generated offline and identical on every machine."""

@@ -1,4 +1,4 @@
-"""Documents that hide a sentence in a long text, built one by one, and random draws that are the same everywhere."""
+"""Documents that hide a sentence in a long text, built one by one, and reproducible random draws."""
 
 import hashlib
 import random
@@ -15,8 +15,8 @@ Unit = Literal["words", "characters"]
 class Draws:
     """Random draws that depend only on a key.
 
-    Only `random.Random.random` is used. Python promises that this method always gives the same sequence for a seed.
-    `sample`, `shuffle` and `randrange` may change between versions.
+    Only `random.Random.random` is used, whose sequence for a seed Python guarantees. `sample`, `shuffle` and
+    `randrange` may change between versions.
 
     >>> draws = Draws("passkey/0/test_256")
     >>> [draws.below(100) for _ in range(5)]
@@ -48,7 +48,7 @@ class Draws:
 
 @dataclass(frozen=True)
 class Hidden:
-    """The text that one document hides, the query that only this document answers, and perhaps the answer itself."""
+    """The hidden text of a document, the query that only this document answers, and perhaps the answer."""
 
     text: str
     query: str
@@ -56,47 +56,47 @@ class Hidden:
 
 
 class Haystack:
-    """A long text and its sentence ends. The text is cut after a number of words or characters.
+    """A long text, cut after a number of words or characters, and its sentence ends.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. ", "Here we go. "], size=6)
     >>> hay.text, hay.ends
     ('The grass is green. The sky', [(0, 0), (20, 4)])
 
     Args:
-        sentences: each with the white space after it; only as many as needed are read.
+        sentences: sentences, each with the white space after it; only as many as needed are read.
         size: length of the text in `unit`; if the cut is inside a word, the whole word is left out.
         unit: the unit of `size`.
     """
 
     def __init__(self, sentences: Iterable[str], size: int, unit: Unit = "words") -> None:
-        pieces: list[str] = []
-        self.ends = [(0, 0)]  # for each place where a text can be put: characters and units before it
+        parts: list[str] = []
+        self.ends = [(0, 0)]  # for each insertion point the characters and units before it
         chars = done = 0
         for sentence in sentences:
             length = len(sentence)
             if unit == "words":
                 length = len(sentence.split())
             if done + length > size:
-                pieces.append(_cut(sentence, size - done, unit))
+                parts.append(_cut(sentence, size - done, unit))
                 break
-            pieces.append(sentence)
+            parts.append(sentence)
             chars += len(sentence)
             done += length
             self.ends.append((chars, done))
             if done == size:
                 break
-        self.text = "".join(pieces).rstrip()
+        self.text = "".join(parts).rstrip()
         self.size = size
         self.n_words = len(self.text.split())
 
     def draw_end(self, draws: Draws, depth: float | None) -> int:
-        """Draw a random place, or return the one nearest to `depth` if it is given."""
+        """Draw the index of a random insertion point, or return the one nearest to `depth` if given."""
         if depth is None:
             return draws.below(len(self.ends))
         return min(range(len(self.ends)), key=lambda i: abs(self.ends[i][1] - depth * self.size))
 
     def hide(self, text: str, index: int) -> Json:
-        """Return a document: this text with another one inserted; `depth` says where it begins, from 0 to 1."""
+        """Return a document: this text with another one inserted, whose start is `depth`, from 0 to 1."""
         end, before = self.ends[index]
         return {
             "text": _join(_join(self.text[:end], text), self.text[end:]),
@@ -106,7 +106,7 @@ class Haystack:
 
 
 def _join(left: str, right: str) -> str:
-    """Join both texts, with a space between them if there is no white space yet."""
+    """Join two texts, with a space if there is no white space between them."""
     if left and right and not left[-1].isspace():
         return f"{left} {right}"
     return left + right
@@ -121,7 +121,7 @@ def _cut(sentence: str, size: int, unit: Unit) -> str:
 
 
 class Corpus(Sequence[Json]):
-    """The documents of a split. They share one text, and each document is made only when it is read.
+    """The documents of a split, which share one text. Each document is built on access.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
     >>> Corpus(hay, [Hidden("It rains.", "Does it rain?")], [1])[0]["text"]
@@ -137,6 +137,6 @@ class Corpus(Sequence[Json]):
         return len(self.hidden)
 
     def __getitem__(self, index: int) -> Json:  # type: ignore[override]  # no slices
-        number = range(len(self))[index]
-        item = self.hidden[number]
-        return {"id": f"d{number}", **self._haystack.hide(item.text, self._ends[number])}
+        position = range(len(self))[index]
+        item = self.hidden[position]
+        return {"id": f"d{position}", **self._haystack.hide(item.text, self._ends[position])}

@@ -14,14 +14,14 @@ from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
 DATA = Path(__file__).parent / "data"
 #: The kind of needles whose question shares no word with the fact.
 PARAPHRASE = "paraphrase"
-#: A hash of the texts of paraphrases as they were when results were first stored: it stays a part of the revision.
+#: A hash of the first version of the paraphrases' texts, kept as a part of the revision.
 _PARAPHRASES = (
     "75e69bf9205dde052e47cb7943ae2121546f6ae14f95f36d912736da124fac78"
     "v1a1e8ba66b79b2fe21859dee6ddd58fe55f759db9d6c88712c64ae51cef722d67"
 )
 
-# Mean characters of the published documents (mteb's descriptive statistics of LEMBNeedleRetrieval). We do not count
-# words, because our words are shorter: with equal words, documents of 16,384 tokens would be 11 percent shorter.
+# Mean characters of the published documents (mteb's descriptive statistics of LEMBNeedleRetrieval). Characters and not
+# words, because our words are shorter: with as many words, documents of 16,384 tokens would be 11 percent shorter.
 _MEANS = (1013.1, 2009.93, 4069.87, 8453.82, 17394.8, 35202.82, 72054.8, 141769.8)
 PUBLISHED_CHARS = dict(zip(LENGTHS, _MEANS, strict=True))
 
@@ -52,21 +52,22 @@ class LongEmbedNeedle(SyntheticRetrieval):
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
         """Return n of the hundred facts in random order."""
-        known = facts(cls.recipe.kind)
-        return [known[i] for i in draws.distinct(n, len(known))]
+        every = facts(cls.recipe.kind)
+        return [every[i] for i in draws.distinct(n, len(every))]
 
     @classmethod
     def sentences(cls, draws: Draws) -> Iterator[str]:
-        """Yield the essays' sentences, paragraph by paragraph in random order; after all, in a new random order."""
+        """Yield the essays' sentences, with paragraphs in random order; after the last, in a new random order."""
         while True:
             for paragraph in draws.shuffled(paragraphs()):
                 yield from split_sentences(paragraph)
 
     @classmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
-        """Build a text shorter than a document by a hidden sentence and the space beside it, on average.
+        """Build a text that is shorter than a document by the mean hidden sentence and a space.
 
-        Documents have the mean of the published ones; in longer splits as many characters per token as in the longest.
+        Documents have the mean length of the published ones; longer splits have the characters per token of the longest
+        published one.
         """
         n_chars = PUBLISHED_CHARS.get(length, PUBLISHED_CHARS[LENGTHS[-1]] / LENGTHS[-1] * length)
         taken = sum(len(item.text) + 1 for item in hidden)
@@ -75,7 +76,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
 
 @cache
 def facts(kind: str = "") -> Sequence[Hidden]:
-    """Return the hundred facts with their answers, or the hundred paraphrases, which ask for what a fact implies.
+    """Return the hundred facts with their answers, or the hundred paraphrases, whose queries need an inference.
 
     Source of the idea of paraphrases: NoLiMa (https://arxiv.org/abs/2502.05167), section 3. The texts are our own.
     """
@@ -91,7 +92,7 @@ def facts(kind: str = "") -> Sequence[Hidden]:
 def paragraphs() -> list[str]:
     """Return the paragraphs of the essays."""
     texts = (path.read_text(encoding="utf-8") for path in sorted((DATA / "essays").glob("*.txt")))
-    # one space for any white space inside a paragraph: line ends must not change the content hash
+    # white space inside a paragraph becomes one space: line ends must not change the content hash
     parts = re.split(r"\n\s*\n", "\n\n".join(texts))
     return [" ".join(part.split()) for part in parts if part.strip()]
 

@@ -10,15 +10,15 @@ from mteb_longembed.files import Json
 from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.synthetic import SyntheticRetrieval, generated
 
-# Names, digits and rare words become many tokens. So we count the hidden text as 25 words, about 33 tokens. Then the
-# documents of the shortest split still fit. The published documents have exactly this much filler.
+# Names, digits and rare words become many tokens. So the hidden text counts as 25 words, about 33 tokens, with which
+# the documents of the shortest split still fit. The published documents have exactly this much filler.
 _HIDDEN_WORDS = 25
 _WORDS_PER_TOKEN = 0.75
 
 
 @cache
 def texts() -> Json:
-    """Return the names of invented people, filler sentences with their white space, and the texts to fill in."""
+    """Return the names of invented people, filler sentences with their white space, and templates."""
     path = Path(__file__).parent / "data" / "passkey.json"
     data = json.loads(path.read_text(encoding="utf-8"))
     return {**data, "first_names": data["first_names"].split(), "last_names": data["last_names"].split()}
@@ -47,20 +47,20 @@ class LongEmbedPasskey(SyntheticRetrieval):
 
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
-        """Return one pass key for each document; all people and all keys of a split are different."""
+        """Return one pass key for each document; all people and keys of a split are distinct."""
         known = texts()
         first_names, last_names = known["first_names"], known["last_names"]
         people = draws.distinct(n, len(first_names) * len(last_names))
         keys = draws.distinct(n, 90_000)
-        made = []
+        hidden = []
         for person, key in zip(people, keys, strict=True):
             first, last = divmod(person, len(last_names))
             name = f"{first_names[first]} {last_names[last]}"
             text = known["text"].format(person=name, key=key + 10_000)
-            made.append(Hidden(text, known["query"].format(person=name)))
-        return made
+            hidden.append(Hidden(text, known["query"].format(person=name)))
+        return hidden
 
     @classmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
-        """Build a text of the filler sentences, repeated without end: 0.75 words per token, as published."""
+        """Build a text of repeated filler sentences, at 0.75 words per token, as published."""
         return Haystack(cycle(texts()["filler"]), int(_WORDS_PER_TOKEN * length) - _HIDDEN_WORDS)

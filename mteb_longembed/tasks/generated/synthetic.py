@@ -1,7 +1,7 @@
-"""Retrieval tasks whose documents are generated here: offline, the same on every machine, at 13 lengths.
+"""Retrieval tasks with documents generated offline, identical on every machine, at 13 lengths.
 
-A split's name contains its document length in tokens. The text to find is at a random sentence end, and `depth` says
-where (0 = the beginning).
+A split's name contains its document length in tokens. The text to find is at a random sentence end; `depth` is its
+position (0 is the beginning).
 """
 
 import hashlib
@@ -30,7 +30,7 @@ LONGER = (65536, 131072, 262144, 524288, 1048576)
 SPLITS = tuple(f"test_{length}" for length in LENGTHS + LONGER)
 N_QUERIES = 50
 
-# Digits of a depth in a name, and so of a depth.
+# Digits of a depth in a name, to which depths are rounded.
 _DEPTH_DIGITS = 9
 _SCHEMA = pa.schema({"id": "string", "text": "string", "depth": "float64", "n_words": "int64"})
 
@@ -39,12 +39,14 @@ _SCHEMA = pa.schema({"id": "string", "text": "string", "depth": "float64", "n_wo
 class Recipe:
     """The settings of a generated task."""
 
-    seed: Annotated[int, Field(ge=0)] = 0  # of all draws
-    n_documents: int = 100  # of a split, from 50 to 10,000; to 100 for Needle, which has a hundred facts
-    # of the hidden text; None: a random place
+    seed: Annotated[int, Field(ge=0)] = 0  # random seed
+    n_documents: int = (
+        100  # documents of a split, from 50 to 10,000; to 100 for Needle, which has a hundred facts
+    )
+    # position of the hidden text; None: random
     depth: Annotated[float, Field(ge=0, le=1), "(0 is the beginning, 1 the end)"] | None = None
-    kind: str = ""  # of a needle: `paraphrase`; "" means a plain one
-    n_queries: int = N_QUERIES  # of a split, from 50 to the number of documents
+    kind: str = ""  # kind of needles: `paraphrase`; "" means plain ones
+    n_queries: int = N_QUERIES  # queries of a split, from 50 to the number of documents
 
     def __post_init__(self) -> None:
         read_fields(self)
@@ -58,18 +60,18 @@ class Recipe:
         depth = None
         if self.depth is not None:
             depth = f"{self.depth:.{_DEPTH_DIGITS}f}".rstrip("0").rstrip(".")
-        given = (
+        settings = (
             ("", self.kind, ""),
             ("seed", self.seed, 0),
             ("docs", self.n_documents, Recipe.n_documents),
             ("depth", depth, None),
             ("queries", self.n_queries, N_QUERIES),
         )
-        return "".join(f"-{name}{value}" for name, value, default in given if value != default)
+        return "".join(f"-{name}{value}" for name, value, default in settings if value != default)
 
 
 def generated(module: str, revision: str, **fields: object) -> LongEmbedMetadata:
-    """Build the metadata of a task whose documents we make, from what it does not share with the others."""
+    """Build the metadata of a generated task from the fields that differ between tasks."""
     common = {
         "dataset": {"path": module, "revision": revision},
         "reference": PAPER,
@@ -90,13 +92,13 @@ def generated(module: str, revision: str, **fields: object) -> LongEmbedMetadata
 
 
 class SyntheticRetrieval(AbsTaskRetrieval):
-    """A generated task. A subclass says which texts are hidden, and in which sentences."""
+    """A generated task. A subclass defines the hidden texts and the text around them."""
 
     metadata: LongEmbedMetadata
-    generator: ClassVar[str]  # raise it when the same recipe gives other documents
+    generator: ClassVar[str]  # version, raised when the same recipe generates other documents
     recipe: ClassVar[Recipe] = Recipe()
-    most_documents: ClassVar[int]  # of a split
-    kinds: ClassVar[Mapping[str, str]] = {"": ""}  # what the texts of each kind add to a revision
+    most_documents: ClassVar[int]  # maximum documents of a split
+    kinds: ClassVar[Mapping[str, str]] = {"": ""}  # kind -> hash of its texts, added to the revision
     k_values = K_VALUES
 
     @classmethod
@@ -107,7 +109,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     @classmethod
     @abstractmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
-        """Build the text that the documents of a split share. They then have `length` tokens on average."""
+        """Build the common text of the documents of a split, which then have `length` tokens on average."""
 
     @classmethod
     def generate(cls, split: str) -> Json:
@@ -124,14 +126,14 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         hidden = cls.hidden(draws, recipe.n_documents)
         haystack = cls.make_haystack(draws, length, hidden)
         positions = [haystack.draw_end(draws, recipe.depth) for _ in hidden]
-        asked = draws.distinct(recipe.n_queries, len(hidden))
-        queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
-        judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
+        relevant = draws.distinct(recipe.n_queries, len(hidden))
+        queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(relevant)]
+        judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(relevant)}
         corpus = Corpus(haystack, hidden, positions)
         return {"corpus": corpus, "queries": queries, "relevant_docs": judgements}
 
     def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
-        """Generate only the wanted splits.
+        """Generate only the requested splits.
 
         Raises:
             UnknownNameError: a split in `eval_splits` is not in `SPLITS`.
@@ -141,7 +143,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         self.dataset = {"default": {}}
         for split in self.eval_splits:
             data = self.generate(split)
-            # one document at a time, so that a large corpus is in memory only once
+            # document by document, so that a large corpus is in memory only once
             rows = (pa.RecordBatch.from_pylist([row], schema=_SCHEMA) for row in data["corpus"])
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=Dataset(pa.Table.from_batches(rows, _SCHEMA)),
@@ -163,12 +165,12 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         >>> LongEmbedNeedle.variant(kind="paraphrase", seed=7).metadata.name
         'LongEmbedNeedle-paraphrase-seed7'
         """
-        given: Settings = settings
-        recipe = Recipe(**given)
+        values: Settings = settings
+        recipe = Recipe(**values)
         if recipe.kind not in cls.kinds:
             raise UnknownNameError(f"kind of {cls.metadata.name}", recipe.kind, filter(None, cls.kinds))
         if recipe.depth is not None:
-            # the name says all of it
+            # no more digits than the name has
             recipe = replace(recipe, depth=abs(round(recipe.depth, _DEPTH_DIGITS)))
         suffix = recipe.suffix()
         revision = f"{cls.metadata.revision}{suffix}{cls.kinds[recipe.kind]}"
@@ -180,7 +182,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         }
         metadata = cls.metadata.model_copy(update=fields)
         body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__}
-        made = cast("type[Self]", type(cls.__name__, (cls,), body))
+        variant = cast("type[Self]", type(cls.__name__, (cls,), body))
         name = cls.metadata.name
         if not N_QUERIES <= recipe.n_documents <= cls.most_documents:
             raise InputError(
@@ -192,4 +194,4 @@ class SyntheticRetrieval(AbsTaskRetrieval):
                 f"n_queries of {name} must be from {N_QUERIES} to the number of documents, which is "
                 f"{recipe.n_documents}, got {recipe.n_queries}."
             )
-        return made() if suffix else cls()
+        return variant() if suffix else cls()

@@ -34,15 +34,15 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    given = {key: value for key, value in match.groupdict().items() if value is not None}
-    task = _TASKS[given.pop("task")]
-    return type(task.variant(**given))
+    settings = {key: value for key, value in match.groupdict().items() if value is not None}
+    task = _TASKS[settings.pop("task")]
+    return type(task.variant(**settings))
 
 
 class TaskRegistry(dict[str, type[AbsTask]]):
-    """mteb's registry of task classes, which also knows the names of variants.
+    """mteb's registry of task classes, which also resolves the names of variants.
 
-    Iteration gives only the tasks that mteb lists. There are too many variants to list: each is made on request.
+    Iteration yields only the tasks that mteb lists. There are too many variants to list: each is created on request.
     """
 
     def __contains__(self, name: object) -> bool:
@@ -50,13 +50,13 @@ class TaskRegistry(dict[str, type[AbsTask]]):
 
     def __missing__(self, name: str) -> type[SyntheticRetrieval]:
         with suppress(InputError):  # a ValueError, and mteb ignores a task that raises one
-            made = find_variant(name)
-            if made is not None:
-                return made
+            variant = find_variant(name)
+            if variant is not None:
+                return variant
         raise KeyError(name)
 
     def get(self, name: str, default: T | None = None) -> type[AbsTask] | T | None:  # type: ignore[override]
-        """Do the same as `dict.get`."""
+        """Return the task of a name, as `dict.get` does."""
         try:
             return self[name]
         except KeyError:

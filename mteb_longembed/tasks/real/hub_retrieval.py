@@ -1,8 +1,8 @@
 """The four tasks with real documents, from the hub's `dwzhu/LongEmbed` or a folder of the same layout.
 
 The layout is `NAME/corpus.jsonl` {doc_id, text}, `NAME/queries.jsonl` {qid, text} and `NAME/qrels.jsonl`
-{qid, doc_id}; each file may also be `.jsonl.gz`. The files have different columns, and `datasets.load_dataset`
-does not accept that in one configuration. So each file is downloaded and read on its own.
+{qid, doc_id}; each file may also be `.jsonl.gz`. The files have different columns, which `datasets.load_dataset`
+does not accept in one configuration. So each file is downloaded and read on its own.
 """
 
 import os
@@ -23,13 +23,13 @@ from mteb_longembed.tasks.task_metadata import CITATION, LongEmbedMetadata
 
 REPOSITORY = "dwzhu/LongEmbed"
 REVISION = "6e346642246bfb4928c560ee08640dc84d074e8c"
-#: The data set of a task, without the name of its folder.
+#: The data set of a task, without its folder name.
 DATASET = {"path": REPOSITORY, "revision": REVISION}
 DATA_VARIABLE = "MTEB_LONGEMBED_DATA"  # a folder with the same layout, used instead of the hub
 
 
 def metadata_of(theirs: type[AbsTaskRetrieval], **ours: object) -> LongEmbedMetadata:
-    """Return mteb's metadata of the same documents with ours instead; what affects scores is never mteb's."""
+    """Return mteb's metadata of the same documents, updated by ours; fields that affect scores are always ours."""
     fields = {
         "eval_splits": ["test"],
         "eval_langs": ["eng-Latn"],
@@ -42,7 +42,7 @@ def metadata_of(theirs: type[AbsTaskRetrieval], **ours: object) -> LongEmbedMeta
 
 @dataclass(frozen=True)
 class Size:
-    """The size of the published data. With it we check that a task never runs on other data under the same name."""
+    """The size of the published data, to check that a task never runs on other data under the same name."""
 
     n_documents: int
     document_chars: float
@@ -64,7 +64,7 @@ class Size:
 
 
 class HubRetrieval(AbsTaskRetrieval):
-    """A task of `dwzhu/LongEmbed`. A subclass says its data set (in its metadata) and its published size."""
+    """A task of `dwzhu/LongEmbed`. A subclass defines its data set (in its metadata) and its published size."""
 
     metadata: LongEmbedMetadata
     size: ClassVar[Size | None]
@@ -93,7 +93,7 @@ class HubRetrieval(AbsTaskRetrieval):
         self.data_loaded = True
 
     def read(self, split: str) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, int]]]:
-        """Read documents and queries by their ids, and the judgements."""
+        """Read documents and queries by id, and the judgements."""
         folder = self.metadata.dataset["name"]
         corpus = read_documents(*locate(folder, "corpus"))
         queries = read_queries(*locate(folder, "queries"))
@@ -125,9 +125,9 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
         )
     try:
         for name in names:
-            found = find(REPOSITORY, name, REVISION, repo_type="dataset")
-            if found is not None:
-                return found, f"{REPOSITORY}/{name}"
+            file = find(REPOSITORY, name, REVISION, repo_type="dataset")
+            if file is not None:
+                return file, f"{REPOSITORY}/{name}"
     except HubError as error:
         raise HubError(f"{error} {DATA_VARIABLE} can name a folder with {folder}/*.jsonl.") from error
     raise HubError(f"{names[0]} of the data set {REPOSITORY} does not exist at {REVISION[:7]}.")

@@ -14,7 +14,7 @@ from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.tasks.real.hub_retrieval import HubRetrieval, Size, metadata_of
 
 REPOSITORY = "hakari-bench/NanoLongEmbed"
-#: We know no commit of it, so `Size` tells whether the data are those that were published.
+#: No commit is pinned, so `Size` checks that the data are the published ones.
 REVISION = "main"
 
 
@@ -22,7 +22,7 @@ class NanoRetrieval(HubRetrieval):
     """A task of `hakari-bench/NanoLongEmbed`."""
 
     def read(self, split: str) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, int]]]:
-        """Read documents and queries by their ids, and the judgements."""
+        """Read documents and queries by id, and the judgements."""
         corpus, queries, qrels = (_rows(config, split) for config in ("corpus", "queries", "qrels"))
         judged: dict[str, dict[str, int]] = {}
         for query, document in zip(qrels["query-id"], qrels["corpus-id"], strict=True):
@@ -47,7 +47,7 @@ def _texts(rows: Dataset) -> dict[str, str]:
 
 
 def _task(theirs: str, split: str, size: Size, what: str) -> type[NanoRetrieval]:
-    """Create a task: mteb's metadata of the same documents with ours instead."""
+    """Create a task with mteb's metadata of the same documents, updated by ours."""
     metadata = metadata_of(
         vars(eng)[theirs],
         name=f"NanoLongEmbed{split.removeprefix('Nano')}",
