@@ -106,7 +106,7 @@ def main(args: argparse.Namespace) -> int:
     if not args.models and not names:
         raise InputError("compare needs a model or a --run NAME=FILE, got neither.")
     if args.gate is not None and args.gate not in names[1:]:
-        raise InputError(f"--gate needs the name of a --run behind the first one, got {args.gate}.")
+        raise InputError(f"--gate needs the name of a --run after the first one, got {args.gate}.")
     # without a working folder, `silence` raises a clear error; the imports below would end the process
     with silence():
         from mteb_longembed import figures

@@ -246,7 +246,7 @@ def candidates_of(
     Args:
         base: an alias, a hub id or a folder; or a full name.
         strategies: keys of the only strategies to try, or `all`.
-        target: in tokens. Default: windows read `covering` tokens, other strategies 8 times the trained length.
+        target: target length in tokens. Default: `covering` for windows, 8 times the trained length for others.
         covering: the length in tokens that covers most of the documents.
         quick: whether only the presets are tried beside the base.
 
@@ -264,12 +264,12 @@ def candidates_of(
         keys = list(STRATEGIES)
     plain = ModelSpec(full_base(base))
     checkpoint = open_checkpoint(plain)
-    found = [_of_model(plain, SearchSettings(), plain.base)]
+    candidates = [_of_model(plain, SearchSettings(), plain.base)]
     refused = []
     for key in keys:
         ModelSpec(base, key)  # refuses unknown strategies
         try:
-            found += [
+            candidates += [
                 named(f"{base}+{tail}", base)
                 for tail in _tails(checkpoint, key, target, covering, quick=quick)
             ]
@@ -278,12 +278,12 @@ def candidates_of(
             continue
         if not strategies and key in POSITIONS:
             break  # one is enough
-    found = list(dict.fromkeys(found))
-    if strategies and refused and len(found) == 1:
+    candidates = list(dict.fromkeys(candidates))
+    if strategies and refused and len(candidates) == 1:
         raise InputError(refused[0])
     if not strategies or "all" in strategies:
         refused = []
-    return found, refused
+    return candidates, refused
 
 
 def _tails(
@@ -360,8 +360,8 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
     """Combine each base, or each name whose base takes no part, with each chunker."""
     bases = {candidate.base for candidate in candidates if candidate.is_base}
     named_chunkers = [read_chunker(chunker, name) for name, chunker in chunkers.items()]
-    found = []
+    combined = []
     for candidate in candidates:
         if candidate.is_base or (candidate.is_named and candidate.base not in bases):
-            found += [chunked(candidate, chunker) for chunker in named_chunkers]
-    return found
+            combined += [chunked(candidate, chunker) for chunker in named_chunkers]
+    return combined

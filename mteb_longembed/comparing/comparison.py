@@ -40,7 +40,7 @@ class Comparison:
         is_complete: whether it was not interrupted.
         identity: a hash of data, candidates and metrics.
         written: when it was made, in UTC.
-        passages: what the recommended candidate shows on its worst failures, see `shown_passages`.
+        passages: passages of the recommended candidate's worst failures, see `shown_passages`.
     """
 
     scores: pd.DataFrame

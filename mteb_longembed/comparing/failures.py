@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .comparison import Comparison
     from .run import Runner
 
-#: How many failures are shown, and how many characters of a passage.
+#: Maximum number of failures, and of characters of a passage.
 N_FAILURES = 200
 _PASSAGE = 240
 #: Digits to which scores are compared: smaller differences come from rounding.

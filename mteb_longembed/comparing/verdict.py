@@ -16,7 +16,7 @@ from mteb_longembed.names import absolute_name, with_preset
 
 from .summary import BEHIND, LEAST_QUERIES, MARGIN, Row, is_number, queries_to_separate, resamples_of
 
-#: So many rivals are named at most, if they are within the margin in at least this share of resamples.
+#: Maximum number of rivals to name, and the minimum share of resamples in which they are within the margin.
 _NAMED = 3
 _LEAST_SHARE = 0.01
 #: A cheaper candidate is named beside the highest score if it is within the margin in at least this share of resamples.
@@ -107,7 +107,7 @@ def advise(rows: Sequence[Row], setting: Setting | None = None, *, unfinished: s
     Args:
         rows: the rows of `summarise`.
         setting: the data of the comparison.
-        unfinished: how much has run, if not all; empty if complete.
+        unfinished: the progress of an interrupted comparison; empty if complete.
     """
     setting = setting or Setting()
     best = rows[0]
@@ -159,8 +159,8 @@ def cautions(scores: pd.DataFrame, rows: Sequence[Row]) -> list[Note]:
     if n_tied[most]:
         (label,) = (row.label for row in rows if row.id == most)
         sentences.append(
-            f"{label} gives documents equal scores where that decides ({n_tied[most]:,} queries): each such query "
-            "counts with its mean over all orders of them."
+            f"{label} has ties that affect its score ({n_tied[most]:,} queries): each such query counts with its mean "
+            "over all orders of the tied documents."
         )
     return [Note("caution", sentence) for sentence in sentences]
 
@@ -306,7 +306,7 @@ def _price(row: Row, rows: Sequence[Row]) -> str:
     if row.kind == "fusion":
         parts.append("has an index of terms too")
     if not parts:
-        return "What it costs is not known here."
+        return "Its cost is not known here."
     return f"It {', '.join(parts)}."
 
 

@@ -125,18 +125,18 @@ def _kept(source: Source) -> Source:
 
 def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) -> Path:
     """Find the only file whose path without extension is one of these."""
-    found = []
+    matching = []
     for stem in stems:
         for path in sorted(root.glob(f"{stem}*")):
             is_named_so = path.name.partition(".")[0] == Path(stem).name
             if is_named_so and ending_of(path) in endings and path.is_file():
-                found.append(path)
-    if len(found) != 1:
-        names = " and ".join(str(path.relative_to(root)) for path in found)
+                matching.append(path)
+    if len(matching) != 1:
+        names = " and ".join(str(path.relative_to(root)) for path in matching)
         raise DataError(
             f"{root}: expected one file {stems[0]} ({', '.join(ENDINGS)}), found {names or 'none'}."
         )
-    return found[0]
+    return matching[0]
 
 
 class OwnData(AbsTaskRetrieval):

@@ -69,19 +69,19 @@ class EmbeddingCache:
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         """Return the matrices of known keys, without rows whose checksum is wrong."""
-        found: dict[bytes, np.ndarray] = {}
+        matrices: dict[bytes, np.ndarray] = {}
         if self._broken or not self.path.exists():
-            return found
+            return matrices
         try:
             with contextlib.closing(self._connect()) as connection:
                 for key in keys:
                     query = "SELECT width, numbers, checksum FROM rows WHERE key = ?"
                     for width, numbers, checksum in connection.execute(query, [key]):
                         if zlib.crc32(numbers) == checksum:
-                            found[key] = np.frombuffer(numbers, "<f4").reshape(-1, width)
+                            matrices[key] = np.frombuffer(numbers, "<f4").reshape(-1, width)
         except (sqlite3.Error, OSError, ValueError) as error:
             self._give_up(error)
-        return found
+        return matrices
 
     def put_many(self, rows: Mapping[bytes, np.ndarray]) -> None:
         """Write all rows of a batch, or none."""

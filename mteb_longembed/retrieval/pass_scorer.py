@@ -114,7 +114,7 @@ class PassScorer(ABC):
         several = [of_text for of_text in windows.values() if len(of_text) > 1]
         # encoded together, and kept for the loop below
         self.encoded.document_arrays(self.representation, list(chain.from_iterable(several)))
-        found = []
+        passages = []
         for query, of_query in zip(queries, indices, strict=True):
             best = []
             for index in of_query:
@@ -122,8 +122,8 @@ class PassScorer(ABC):
                 if len(windows[index]) > 1:
                     chosen = int(self.text_scores(query, windows[index]).argmax())
                 best.append(self._spans[index][chosen])
-            found.append(best)
-        return found
+            passages.append(best)
+        return passages
 
     @abstractmethod
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:

@@ -196,7 +196,7 @@ class PassageBM25:
         """Return, for each query, the best consecutive sentences in the best window of each of these documents."""
         self._read()
         starts = np.cumsum(self._counts) - self._counts
-        found = []
+        passages = []
         for query, of_query in zip(queries, indices, strict=True):
             terms = self._analyzed([query])
             (scores,) = self._windows.scores(terms)
@@ -208,8 +208,8 @@ class PassageBM25:
                 start, end = self._spans[own][scores[own].argmax()].tolist()
                 text = self._documents.texts[index]
                 spans.append(self._narrowed(text, start, min(end, len(text)), weights))
-            found.append(spans)
-        return found
+            passages.append(spans)
+        return passages
 
     def _narrowed(self, text: str, start: int, end: int, weights: sparse.coo_array) -> Span:
         """Return the sentences of a window with the highest total weight of matches, `[query terms, terms]`."""

@@ -155,7 +155,7 @@ class VectorScorer(PassScorer):
         vectors = {index: self._mapped(self._vectors.document(index)) for index in shown}
         rows, counts = self._query_vectors(queries)
         ends = np.cumsum(np.ones(len(queries), int) if counts is None else counts).tolist()
-        found = []
+        passages = []
         for (first, last), of_query in zip(pairwise([0, *ends]), indices, strict=True):
             best = []
             for index in of_query:
@@ -165,8 +165,8 @@ class VectorScorer(PassScorer):
                     best.append(best_run(similarities, spans))
                 else:
                     best.append(spans[min(int(similarities.argmax()), len(spans) - 1)])
-            found.append(best)
-        return found
+            passages.append(best)
+        return passages
 
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """Return the MaxSim of each short text with the query, `[texts]`; the best product for one query vector."""
