@@ -1,4 +1,4 @@
-"""Questions to edit, drawn from your documents: a sentence of each of N documents.
+"""Questions to edit, sampled from your documents: a sentence of each of N documents.
 
 python drawn_questions.py docs.jsonl 50 FOLDER
 

@@ -1,6 +1,6 @@
 """Qdrant as the index of long documents: a point for each window, terms beside the vectors, filters, updates.
 
-Terms are sparse vectors of windows and of whole documents, which Qdrant weighs by their rarity.
+Terms are sparse vectors of windows and of whole documents, which Qdrant weights by their IDF.
 
 pip install mteb-longembed qdrant-client
 """
@@ -27,11 +27,11 @@ for name, (owner, key) in KEYS.items():
 
 model = longembed.load(f"{MODEL}+windows")
 client = QdrantClient(":memory:")
-by_rarity = {"terms": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+with_idf = {"terms": models.SparseVectorParams(modifier=models.Modifier.IDF)}
 size = model.encode_query(["a"])[0].shape[1]
 dense = {"dense": models.VectorParams(size=size, distance=models.Distance.COSINE)}
-client.create_collection("windows", vectors_config=dense, sparse_vectors_config=by_rarity)
-client.create_collection("documents", vectors_config={}, sparse_vectors_config=by_rarity)
+client.create_collection("windows", vectors_config=dense, sparse_vectors_config=with_idf)
+client.create_collection("documents", vectors_config={}, sparse_vectors_config=with_idf)
 
 
 def terms(text: str) -> models.SparseVector:

@@ -39,7 +39,7 @@ def online(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) 
 
 @pytest.fixture(autouse=True)
 def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads what another has encoded, unless it names a store."""
+    """No test reads what another has encoded, unless it names a cache."""
     monkeypatch.setenv("MTEB_LONGEMBED_CACHE", "0")
 
 

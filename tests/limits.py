@@ -1,4 +1,4 @@
-"""How far two ways of computing the same numbers may differ: only by rounding, in whichever order sums are taken.
+"""How far two methods of computing the same numbers may differ: only by rounding, in whichever order sums are taken.
 
 A sum of `terms` numbers is rounded once for each term. In another order (vector instructions, threads, kernels, packed
 or padded) other numbers are rounded. The roundings go up and down, so the difference grows with the square root of
@@ -32,7 +32,7 @@ def _numbers(x: np.ndarray | Tensor) -> np.ndarray:
 
 
 def same_vectors(got: np.ndarray | Tensor, want: np.ndarray | Tensor, layers: int = 2) -> None:
-    """Two ways of computing the vectors of a small transformer give the same vectors."""
+    """Two methods of computing the vectors of a small transformer agree."""
     got, want = _numbers(got), _numbers(want)
     gap = float(np.abs(got - want).max())
     # six matrix products follow one another in each layer
@@ -41,7 +41,7 @@ def same_vectors(got: np.ndarray | Tensor, want: np.ndarray | Tensor, layers: in
 
 
 def same_attention(got: Tensor, want: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, gradients=1):
-    """Two ways of computing attention give the same numbers. `gradients`: how often a sum goes into another."""
+    """Two methods of computing attention agree. `gradients`: how often a sum goes into another."""
     gap = float((got.double() - want.double()).abs().max())
     largest = scale * float(q.detach().norm(dim=-1).max() * k.detach().norm(dim=-1).max())
     size = float(v.detach().abs().max())

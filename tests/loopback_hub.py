@@ -316,9 +316,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _written(self, path: str, body: bytes) -> Any:
         """The answer to a request of an upload. None for a request that only reads."""
         if path == "api/repos/create":
-            asked = json.loads(body)
-            repo_id = "/".join(filter(None, (asked.get("organization"), asked["name"])))
-            self.hub.create(repo_id, asked.get("type") or "model")
+            requested = json.loads(body)
+            repo_id = "/".join(filter(None, (requested.get("organization"), requested["name"])))
+            self.hub.create(repo_id, requested.get("type") or "model")
             return {"url": f"{self.hub.url}/{repo_id}", "id": repo_id}
         if match := re.fullmatch(r"(?:(datasets|spaces)/)?(.+?)\.git/info/lfs/objects/batch", path):
             objects = [self._wanted_upload(one) for one in json.loads(body)["objects"]]
@@ -339,11 +339,14 @@ class _Handler(BaseHTTPRequestHandler):
         sha = self.hub.commit(_KINDS[kind], repo_id, branch, [json.loads(line) for line in body.splitlines()])
         return {"success": True, "commitOid": sha, "commitUrl": f"{self.hub.url}/{repo_id}/commit/{sha}"}
 
-    def _wanted_upload(self, asked: dict[str, Any]) -> dict[str, Any]:
-        wanted = {"oid": asked["oid"], "size": asked["size"]}
-        if asked["oid"] in self.hub.uploaded:
+    def _wanted_upload(self, requested: dict[str, Any]) -> dict[str, Any]:
+        wanted = {"oid": requested["oid"], "size": requested["size"]}
+        if requested["oid"] in self.hub.uploaded:
             return wanted
-        return {**wanted, "actions": {"upload": {"href": f"{self.hub.url}/lfs/{asked['oid']}", "header": {}}}}
+        return {
+            **wanted,
+            "actions": {"upload": {"href": f"{self.hub.url}/lfs/{requested['oid']}", "header": {}}},
+        }
 
     do_HEAD = do_GET = do_POST = do_PUT = _answer
 

@@ -93,7 +93,7 @@ def bm25(task: Any, **options: Any) -> TaskResult:
     return mteb.evaluate(model, task, **options).task_results[0]
 
 
-def words_of(texts: Sequence[str], language: str) -> list[list[str]]:
+def terms_of(texts: Sequence[str], language: str) -> list[list[str]]:
     """The words of each text, as BM25 of ours reads them."""
     words = Analyzer(Language.of(language))
     return [[word for word, _ in words.query_terms(text)] for text in texts]

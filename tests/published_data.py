@@ -36,11 +36,11 @@ def _text(number: int, n_chars: float) -> str:
 
 def _rows(size: Size, mark: str = "", **also: object) -> dict[str, Rows]:
     documents = [{"doc_id": f"d{mark}{i}", **also} for i in range(size.n_documents)]
-    asked = [(i % size.n_documents, {"qid": f"q{mark}{i}", **also}) for i in range(size.n_queries)]
+    queries = [(i % size.n_documents, {"qid": f"q{mark}{i}", **also}) for i in range(size.n_queries)]
     return {
         "corpus": [{**row, "text": _text(i, size.document_chars)} for i, row in enumerate(documents)],
-        "queries": [{**row, "text": _text(j, size.query_chars)} for j, row in asked],
-        "qrels": [{**row, "doc_id": f"d{mark}{j}"} for j, row in asked],
+        "queries": [{**row, "text": _text(j, size.query_chars)} for j, row in queries],
+        "qrels": [{**row, "doc_id": f"d{mark}{j}"} for j, row in queries],
     }
 
 

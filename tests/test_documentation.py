@@ -84,9 +84,9 @@ def test_the_script_of_serving_shows_where_a_server_cut(tmp_path, monkeypatch, c
     served = SentenceTransformer("e5-base-4k", device="cpu")
     served.max_seq_length = 256
 
-    def embed(_: str, asked: dict) -> str:
+    def embed(_: str, request: dict) -> str:
         """Answer as an embedding server does, which cuts without a word."""
-        return json.dumps({"data": [{"embedding": served.encode(asked["input"]).tolist()}]})
+        return json.dumps({"data": [{"embedding": served.encode(request["input"]).tolist()}]})
 
     ((name, code),) = blocks("serving.md").items()
     with serving(embed) as address:
@@ -99,11 +99,11 @@ def test_the_script_of_serving_shows_where_a_server_cut(tmp_path, monkeypatch, c
 # ---- more than one machine --------------------------------------------------------------------------------------
 
 
-def test_a_dis_max_has_the_share_of_each_word_and_its_neighbours() -> None:
+def test_a_dis_max_has_the_weight_of_each_term_and_its_expansions() -> None:
     names: dict = {}
     exec(compile(blocks("more-machines.md")["dis_max.py"], "dis_max.py", "exec"), names)
-    (asked,) = names["query"]["query"]["bool"]["should"]
-    terms = [one["match"]["text"] for one in asked["dis_max"]["queries"]]
+    (clause,) = names["query"]["query"]["bool"]["should"]
+    terms = [one["match"]["text"] for one in clause["dis_max"]["queries"]]
     shares = {term["query"]: term["boost"] for term in terms}
     assert shares == names["searcher"].scorer.weighted_terms("monday")["monday"]
     assert shares["monday"] == 1 and all(0 < share <= 1 for share in shares.values())

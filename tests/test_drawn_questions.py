@@ -27,8 +27,8 @@ def test_drawn_sentences_are_queries_with_the_passage_that_answers(tmp_path, cap
     queries, qrels = (tmp_path / "out" / f"{stem}.jsonl" for stem in ("queries", "qrels"))
     assert len(qrels.read_text().splitlines()) == 2
     (task,) = Data(corpus=corpus, queries=queries, qrels=qrels).load()
-    asked = task.dataset["default"]["test"]["queries"]["text"]
-    assert not any(both in text for text in asked)
+    query_texts = task.dataset["default"]["test"]["queries"]["text"]
+    assert not any(both in text for text in query_texts)
     corpus.write_text('{"id": "a", "text": "short."}\n')
     with pytest.raises(SystemExit, match="no document has a sentence"):
         main(str(corpus), "9", str(tmp_path / "out"))

@@ -96,7 +96,7 @@ def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not
         "-c",
         LIMITED,
         str(folder),
-        str(tmp_path / "store"),
+        str(tmp_path / "cache"),
     ]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Texts and data sets that nobody expects: none may crash, hang, or change another document's embedding."""
+"""Unexpected texts and data sets: none may crash, hang, or change another document's embedding."""
 
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def test_every_kind_of_tokenizer_takes_every_nasty_text(kind: str, tmp_path: Pat
 
 @pytest.fixture
 def encoder(base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEncoder:
-    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "cache"))
     return LongEncoder(longembed.extend(base, "pi", target_len=TARGET))
 
 

@@ -57,7 +57,7 @@ def test_a_hub_that_is_silent_is_given_up_after_the_time_that_its_library_waits(
     assert session.head.call_args.kwargs == {"timeout": huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT}
 
 
-def test_offline_mode_asks_nobody(monkeypatch) -> None:
+def test_offline_mode_sends_no_request(monkeypatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(hub, "get_session", lambda: pytest.fail("the hub was asked"))
     assert not hub.hub_answers()

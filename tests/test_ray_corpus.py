@@ -248,7 +248,7 @@ def database(monkeypatch, tmp_path, capsys) -> tuple[Callable[..., None], Callab
     return add, ask
 
 
-def test_windows_are_asked_and_a_table_that_is_lost_is_made_again(database, tmp_path) -> None:
+def test_windows_are_searched_and_a_table_that_is_lost_is_made_again(database, tmp_path) -> None:
     add, ask = database
     from documents import DOCUMENTS, QUESTION
 
@@ -265,7 +265,7 @@ def test_windows_are_asked_and_a_table_that_is_lost_is_made_again(database, tmp_
         ask(model=WINDOWS, database="file")
 
 
-def test_one_vector_a_document_is_asked_and_wrong_shards_are_told(database, tmp_path) -> None:
+def test_one_vector_a_document_is_searched_and_wrong_shards_are_reported(database, tmp_path) -> None:
     add, ask = database
     windows = tmp_path / "windows"
     add("one", {"long": "The key is under the mat. " * 200, "short": "A cat."})

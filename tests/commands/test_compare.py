@@ -1,4 +1,4 @@
-"""The command line of `compare`: what is asked, what is printed, what is written."""
+"""The command line of `compare`: its arguments, its output, its files."""
 
 import json
 import os
@@ -55,9 +55,9 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     shown = page.read_text()
     assert "<dt>Command</dt><dd>mteb-longembed compare " in shown and " --strategies gp " in shown
     assert re.search(r"12; the median has (38|40) tokens, the longest \d\d", shown)
-    order = ['<header class="answer">', 'id="standings"', 'id="table-compare"', "How this was made"]
-    places = [shown.index(part) for part in order]
-    assert places == sorted(places)
+    order = ['<header class="answer">', 'id="standings"', 'id="table-compare"', "About this comparison"]
+    positions = [shown.index(part) for part in order]
+    assert positions == sorted(positions)
     assert (tmp_path / "figures" / "all.png").is_file()
     scores = pd.read_parquet(page.with_name("scores.parquet"))
     assert list(scores.columns[:5]) == ["candidate", "task", "split", "query", "score"] and len(scores) == 24

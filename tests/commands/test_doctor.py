@@ -16,7 +16,7 @@ def offline(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "mteb"))
-    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "cache"))
     return tmp_path
 
 
@@ -29,7 +29,7 @@ def test_everything_is_in_the_json_and_a_hub_that_does_not_answer_is_a_problem_u
     output = json.loads(capsys.readouterr().out)
     assert output["versions"]["torch"] == metadata.version("torch")
     assert output["hub"]["answers"] is False and output["hub"]["offline (HF_HUB_OFFLINE)"] is True
-    assert output["caches"]["embeddings"] == str(offline / "store")
+    assert output["caches"]["embeddings"] == str(offline / "cache")
     assert output["devices"]["cpu"].endswith("threads")
     assert re.match(r"[0-9]+\.[0-9]{2} times as fast as fp32", output["devices"]["cpu, bf16"])
     assert output["problems"] == []

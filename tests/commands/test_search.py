@@ -25,7 +25,7 @@ def files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     """A model's name and a file of documents. Nothing outside of `tmp_path` is written."""
     corpus = tmp_path / "docs.jsonl"
     write(corpus, {f"d{i}": tiny.text(8 + 9 * i, i) for i in range(6)})
-    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "cache"))
     return f"{folder}+pcw@64:size=16,vectors=window", corpus
 
 
@@ -38,7 +38,7 @@ def read(path: Path) -> dict[str, str]:
     return {row["id"]: row["text"] for row in rows}
 
 
-def asked(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def searched(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     assert cli.main(["search", *arguments, QUERY, "--json"]) == 0
     output = json.loads(capsys.readouterr().out)
     assert list(output) == [QUERY]
@@ -51,14 +51,14 @@ def test_a_second_call_encodes_nothing_twice(files, tail, capsys) -> None:
     call = [name + tail, "--corpus", str(corpus)]
     put_many = EmbeddingCache.put_many
     with mock.patch.object(EmbeddingCache, "put_many", autospec=True, side_effect=put_many) as put:
-        first = asked(call, capsys)
+        first = searched(call, capsys)
         assert put.called
         put.reset_mock()
-        assert asked(call, capsys) == first and not put.called
+        assert searched(call, capsys) == first and not put.called
         write(corpus, {**read(corpus), "new": tiny.text(20, 99)})
-        hits = asked([*call, "-k", "9"], capsys)
+        hits = searched([*call, "-k", "9"], capsys)
     stored = [len(one.args[1]) for one in put.call_args_list]
-    # further documents change the weights of all, and which sentences are drawn for a temperature
+    # further documents change the weights of all, and the pseudo-queries of the temperature
     assert len(hits) == 7 and (sum(stored) == 1 or bool(tail))
 
 
@@ -68,7 +68,7 @@ def test_an_index_is_kept_until_the_corpus_changes_and_then_only_the_change_is_e
     name, corpus = files
     call = ["search", name, QUERY, "--corpus", str(corpus), "-k", "9"]
     assert cli.main(call) == 0
-    assert f"the index of 6 documents is kept in {tmp_path / 'store' / 'indexes'}" in capsys.readouterr().err
+    assert f"the index of 6 documents is kept in {tmp_path / 'cache' / 'indexes'}" in capsys.readouterr().err
     encoded.clear()
     assert cli.main(call) == 0 and len(encoded) == 1  # the question
     first = capsys.readouterr().out
@@ -87,15 +87,15 @@ def test_a_kept_index_looks_for_passages_only_if_the_call_wants_them(files, fold
     _, corpus = files
     write(corpus, {"long": f"{tiny.text(300, 1)}. {QUERY}. {tiny.text(300, 2)}"})
     call = [f"{folder}+pi@1k", "--corpus", str(corpus)]
-    windows = asked(call, capsys)
-    whole = asked([*call, "--no-passages", "--no-cache"], capsys)
+    windows = searched(call, capsys)
+    whole = searched([*call, "--no-passages", "--no-cache"], capsys)
     assert whole != windows
     for _ in range(2):
-        assert asked([*call, "--no-passages"], capsys) == whole
-    assert asked(call, capsys) == windows
+        assert searched([*call, "--no-passages"], capsys) == whole
+    assert searched(call, capsys) == windows
 
 
-def test_an_index_is_saved_to_a_folder_and_asked_by_it(files, tmp_path, capsys) -> None:
+def test_an_index_is_saved_to_a_folder_and_searched_by_it(files, tmp_path, capsys) -> None:
     name, corpus = files
     where = str(tmp_path / "index")
     assert cli.main(["index", name, "--corpus", str(corpus), "--to", where]) == 0
@@ -103,7 +103,7 @@ def test_an_index_is_saved_to_a_folder_and_asked_by_it(files, tmp_path, capsys) 
     assert shown.startswith(f"Saved {where}: 6 documents, ") and " vectors, " in shown and " MB, " in shown
     assert cli.main(["search", where, QUERY, "--json"]) == 0
     hits = json.loads(capsys.readouterr().out)[QUERY]
-    assert hits == asked([name, "--corpus", str(corpus)], capsys)
+    assert hits == searched([name, "--corpus", str(corpus)], capsys)
     assert cli.main(["search", where, QUERY, "--corpus", str(corpus)]) == 2
     assert "leave out --corpus" in capsys.readouterr().err
     assert cli.main(["index", name, "--corpus", str(corpus), "--to", where]) == 2
@@ -111,7 +111,7 @@ def test_an_index_is_saved_to_a_folder_and_asked_by_it(files, tmp_path, capsys) 
     assert cli.main(["cache"]) == 0
     shown = capsys.readouterr().out
     assert "embeddings" in shown and "index of 6 documents" in shown
-    assert cli.main(["cache", "--clear"]) == 0 and not list((tmp_path / "store" / "indexes").iterdir())
+    assert cli.main(["cache", "--clear"]) == 0 and not list((tmp_path / "cache" / "indexes").iterdir())
 
 
 def test_a_model_alone_is_searched_with_its_recommended_preset(files, folder, tmp_path, capsys) -> None:
@@ -127,7 +127,7 @@ def test_hits_are_those_of_the_python_call(files, capsys) -> None:
     searcher = longembed.search(name)
     searcher.add(*zip(*read(corpus).items(), strict=True))
     want = [(hit.id, round(hit.score, 5), hit.passage) for hit in searcher.search(QUERY, k=3)]
-    hits = asked([name, "--corpus", str(corpus), "-k", "3"], capsys)
+    hits = searched([name, "--corpus", str(corpus), "-k", "3"], capsys)
     assert [(hit["id"], round(hit["score"], 5), hit["passage"]) for hit in hits] == want
     assert cli.main(["search", name, "--corpus", str(corpus), "-k", "1", QUERY]) == 0
     shown = capsys.readouterr().out
@@ -174,7 +174,7 @@ def test_a_passage_is_shown_around_its_best_sentence_or_in_full(files, capsys) -
     assert " ".join(sentences[18:]) in shown[1] and "[...]" not in shown[1]
 
 
-def test_the_model_chooses_the_sentence_that_is_shown_unless_no_passages_are_asked_for(
+def test_the_model_chooses_the_sentence_that_is_shown_unless_no_passages_are_requested(
     files, monkeypatch, capsys
 ) -> None:
     sentences = [f"{tiny.text(12, i).capitalize()}." for i in range(30)]

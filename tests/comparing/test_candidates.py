@@ -56,7 +56,7 @@ def test_a_base_that_does_not_average_tokens_has_no_weights(tmp_path) -> None:
     )
 
 
-def test_only_what_is_asked_for_is_tried(base) -> None:
+def test_only_requested_candidates_are_tried(base) -> None:
     assert tails(base, ["gp", "rp"]) == ["+none@16", "+gp@128", "+rp@128"]
     assert [c.target_len for c in candidates_of(base, ["gp"], 64)[0]] == [16, 64]
     (of_base,), _ = candidates_of(base, ["none"])

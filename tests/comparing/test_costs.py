@@ -96,10 +96,10 @@ def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base
     assert counted.share_read == (10 - 2 + model.backbone.kept_len - 2) / (10 - 2 + 200 - 2)
 
 
-def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() -> None:
+def test_the_sample_is_taken_once_from_everywhere_and_each_text_counts_once() -> None:
     parts: list[Any] = [Documents(text=[f"text {i} of {part}" for i in range(9)] * 2) for part in "ab"]
-    drawn = costs.sampled_texts(parts, 10_000)
-    assert drawn == costs.sampled_texts(parts, 10_000) and len(drawn) == len(set(drawn)) == 18
+    sampled = costs.sampled_texts(parts, 10_000)
+    assert sampled == costs.sampled_texts(parts, 10_000) and len(sampled) == len(set(sampled)) == 18
     long: Any = Documents(text=["word " * 50_000] * 3 + ["other " * 50_000] * 3)
     assert len(costs.sampled_texts([long], 10_000)) == 1
 
@@ -128,20 +128,20 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
 
 def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(folder, monkeypatch) -> None:
     model: Any = mteb_longembed.load(f"{folder}+gp@64")
-    texts, encoded, stores = [tiny.text(60, 1), tiny.text(9, 2)], [], []
+    texts, encoded, caches = [tiny.text(60, 1), tiny.text(9, 2)], [], []
 
     def recorded(given: list[str], **kw: Any) -> Any:
         encoded.append(list(given))
-        stores.append(model.embedding_cache)
+        caches.append(model.embedding_cache)
         return type(model).encode_document(model, given, **kw)
 
     monkeypatch.setattr(model, "encode_document", recorded)
-    store = model.embedding_cache
+    cache = model.embedding_cache
     assert measure(model, texts)[0] > 0
     short = encoded.pop(0)
     assert encoded == [texts] and len(short) == 1 and texts[0].startswith(short[0])
     assert 4.5 * 16 <= len(short[0]) < len(texts[0])  # longer than the trained length of 16 tokens
-    assert stores == [None] * 2 and model.embedding_cache is store
+    assert caches == [None] * 2 and model.embedding_cache is cache
 
 
 def test_a_vector_has_the_bytes_that_the_search_keeps(folder) -> None:

@@ -90,7 +90,7 @@ def test_a_run_that_is_best_is_not_fused(data: Path, tmp_path: Path) -> None:
     result = compared(data, tmp_path, bm25=True, runs=runs)
     assert {"run/engine", "bm25:window=200"} <= set(result.summary.index)
     assert not [name for name in result.summary.index if "fusion" in name]
-    assert compared(data, tmp_path, runs=runs).advice.answer[2] == "What it costs is not known here."
+    assert compared(data, tmp_path, runs=runs).advice.answer[2] == "Its cost is not known here."
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -195,4 +195,4 @@ def test_options_of_runs_that_do_not_go_together_are_one_sentence(data: Path, tm
     said = capsys.readouterr().err
     assert "each --run needs a name of its own, got a, a." in said
     assert "compare needs a model or a --run NAME=FILE" in said
-    assert "--gate needs the name of a --run behind the first one, got a" in said
+    assert "--gate needs the name of a --run after the first one, got a" in said

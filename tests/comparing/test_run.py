@@ -189,7 +189,7 @@ def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chun
     assert fused.kind == "fusion" and fused.chunker is not None and fused.id.endswith("fusion-bm25")
 
 
-def test_where_queries_have_sentences_each_is_also_asked_on_its_own(base, tmp_path) -> None:
+def test_where_queries_have_sentences_each_is_also_searched_on_its_own(base, tmp_path) -> None:
     texts = [tiny.text(60, seed) for seed in range(6)]
     parts = [text.split() for text in texts]
     queries = [f"{' '.join(p[:5]).capitalize()}. {' '.join(p[-5:]).capitalize()}." for p in parts]

@@ -48,7 +48,7 @@ def test_equal_scores_are_called_the_same() -> None:
 
 
 @pytest.mark.parametrize(("n", "second"), [(5, "not separated"), (6, "behind")])
-def test_with_fewer_than_six_queries_nobody_is_behind(n, second) -> None:
+def test_with_fewer_than_six_queries_no_candidate_is_behind(n, second) -> None:
     found = summary({BASE: 0, GOOD: n}, n)
     assert row_of(found, BASE).standing == second
 
@@ -82,7 +82,7 @@ def test_other_metrics_are_in_percent_and_a_table_has_a_column_for_everything() 
 @pytest.mark.parametrize(
     ("right", "n", "expected"), [((30, 27), 40, True), ((36, 8), 40, False), ((9, 9), 40, False)]
 )
-def test_more_queries_are_asked_for_only_where_they_would_separate_the_first_two(right, n, expected) -> None:
+def test_more_queries_are_requested_only_where_they_would_separate_the_first_two(right, n, expected) -> None:
     rows = summary({GOOD: right[0], BASE: right[1]}, n)
     more = queries_to_separate(rows, n)
     assert (more is not None) == expected

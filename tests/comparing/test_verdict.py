@@ -90,11 +90,11 @@ def test_an_interrupted_comparison_says_so_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "n_clusters", "asked"), [(1, 1, "1 query cannot"), (60, 5, "60 queries in 5 clusters cannot")]
+    ("n", "n_clusters", "begin"), [(1, 1, "1 query cannot"), (60, 5, "60 queries in 5 clusters cannot")]
 )
-def test_with_fewer_than_six_groups_nothing_is_claimed(n, n_clusters, asked) -> None:
+def test_with_fewer_than_six_clusters_nothing_is_claimed(n, n_clusters, begin) -> None:
     found = advice(summary({GOOD: n, BASE: 0}, n), n_queries=n, n_clusters=n_clusters)
-    assert (found.verdict, found.typed) == ("nothing", "") and found.certainty.startswith(asked)
+    assert (found.verdict, found.typed) == ("nothing", "") and found.certainty.startswith(begin)
     assert "judge 40 or more" in found.certainty
 
 
@@ -165,8 +165,8 @@ def test_of_what_costs_as_little_the_highest_score_is_named_and_only_if_it_may_w
 
 
 def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_model() -> None:
-    with_words = summary({GOOD: 400, LEXICAL: 400}, 500)
-    found = advice(with_words, n_queries=500, n_clusters=500)
+    with_bm25 = summary({GOOD: 400, LEXICAL: 400}, 500)
+    found = advice(with_bm25, n_queries=500, n_clusters=500)
     assert found.recommended == LEXICAL.id
     assert found.price == "It encodes nothing and keeps no vectors; its index holds the terms."
     assert advice(summary({FUSED: 400, GOOD: 400}, 500), n_clusters=500).recommended == GOOD.id
@@ -192,7 +192,7 @@ def test_the_price_of_a_base_is_in_kib_and_an_api_has_no_known_operations() -> N
     assert operations_of(replace(base, kind="api")) == 1e6
 
 
-def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
+def test_bm25_without_query_expansion_is_cheaper_than_with_it() -> None:
     name = f"{LEXICAL.name},expand=org/mine"
     near = Candidate(name, "", "bm25", bm25=BM25Settings.parse(name))
     found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_clusters=500)
@@ -239,7 +239,7 @@ def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate
     [
         ({"longest": 512}, 0, "the longest has 512 tokens, and base reads 512"),
         ({"share_unknown": 0.9}, 0, "90 % of the documents' tokens are unknown to the tokenizer of base:"),
-        ({}, 3, "base gives documents equal scores where that decides (3 queries): "),
+        ({}, 3, "base has ties that affect its score (3 queries): "),
         ({"share_unknown": 0.05}, 0, "5 % of the documents' tokens are unknown"),
         ({"longest": 513, "share_unknown": 0.0499}, 0, ""),
         ({"longest": 0}, 0, ""),

@@ -38,9 +38,9 @@ texts = st.text(letters, max_size=20)
 
 @st.composite
 def data_sets(draw: st.DrawFn) -> tuple[Rows, Rows, Rows]:
-    ids, asked = (draw(st.lists(names, min_size=1, max_size=most, unique=True)) for most in (4, 3))
+    ids, query_ids = (draw(st.lists(names, min_size=1, max_size=most, unique=True)) for most in (4, 3))
     documents = [{"_id": name, "title": draw(texts), "text": draw(texts)} for name in ids]
-    queries = [{"_id": name, "text": draw(texts.filter(str.strip))} for name in asked]
+    queries = [{"_id": name, "text": draw(texts.filter(str.strip))} for name in query_ids]
     pairs = [(q["_id"], d["_id"]) for q in queries for d in documents]
     judged = draw(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
     scores = [1, *(draw(st.integers(-2, 3)) for _ in judged[1:])]
@@ -80,7 +80,7 @@ def test_valid_data_read_the_same_from_each_format(tmp_path_factory, made: tuple
 
 
 @pytest.mark.parametrize(
-    ("document", "text", "query", "asked"),
+    ("document", "text", "query", "query_text"),
     [
         ("_id", "text", "_id", "text"),
         ("id", "contents", "q_id", "query_text"),
@@ -88,11 +88,11 @@ def test_valid_data_read_the_same_from_each_format(tmp_path_factory, made: tuple
     ],
 )
 def test_columns_have_the_names_that_people_use_and_ids_may_be_integers(
-    tmp_path, document, text, query, asked
+    tmp_path, document, text, query, query_text
 ):
     corpus, queries, judged = (tmp_path / f"{stem}.jsonl" for stem in "cqj")
     corpus.write_bytes(json_lines([{document: 1, text: "x"}, {document: "b", "title": None, text: "y"}]))
-    queries.write_bytes(json_lines([{query: 7, asked: "who?"}]))
+    queries.write_bytes(json_lines([{query: 7, query_text: "who?"}]))
     judged.write_bytes(
         json_lines([{"q_id": 7, "doc_id": 1, "rel": 2}, {"q_id": 7, "doc_id": "b", "rel": -1}])
     )

@@ -219,10 +219,10 @@ def test_a_parquet_file_is_never_all_in_memory(tmp_path: Path, form: str) -> Non
 
 
 def test_queries_and_judgements_may_be_streams_too() -> None:
-    asked = pyarrow.Table.from_pylist([{"qid": "q1", "query": "who"}, {"qid": "q2", "query": "when"}])
+    queries = pyarrow.Table.from_pylist([{"qid": "q1", "query": "who"}, {"qid": "q2", "query": "when"}])
     judged = polars.LazyFrame({"qid": ["q1", "q2"], "docid": ["d1", "d2"], "score": [1, 2]})
     corpus = pyarrow.Table.from_pylist([{"id": "d1", "text": "in 1969"}, {"id": "d2", "text": "b"}])
-    task = files_task(corpus.to_reader(), asked.to_reader(1), judged)
+    task = files_task(corpus.to_reader(), queries.to_reader(1), judged)
     assert content(task)[1]["text"][:] == ["who", "when"]
     assert task.dataset["default"]["test"]["relevant_docs"] == GRADES
     task.unload_data()

@@ -104,11 +104,11 @@ def test_what_can_be_read_only_once_is_read_again_from_what_was_kept() -> None:
     assert content(task) == want
 
 
-def test_a_column_of_the_queries_names_their_groups_and_else_their_documents_do() -> None:
+def test_a_column_of_the_queries_names_their_clusters_and_else_their_documents_do() -> None:
     corpus = {f"d{i}": f"text {i}" for i in range(3)}
     clusters = ("Monday", "Monday", None, "")
-    asked = [{"id": f"q{i}", "text": "a", "cluster": cluster} for i, cluster in enumerate(clusters)]
+    queries = [{"id": f"q{i}", "text": "a", "cluster": cluster} for i, cluster in enumerate(clusters)]
     judged = {"q0": {"d0": 1}, "q1": {"d1": 1}, "q2": {"d2": 1, "d1": 2, "d0": 0}, "q3": {"d2": 1}}
-    (split,) = splits_of(files_task(corpus, asked, judged))
+    (split,) = splits_of(files_task(corpus, queries, judged))
     monday = ["cluster Monday"]
     assert split.clusters == {"q0": monday, "q1": monday, "q2": ["d1", "d2"], "q3": ["d2"]}

@@ -207,14 +207,14 @@ def test_the_base_is_not_changed(plain: Path) -> None:
     assert np.array_equal(base.encode(TEXTS), before) and base.model_card_data.model_name == name
 
 
-def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain, caplog) -> None:
-    drawn, _ = sample_texts(CORPUS, 64, max_tokens=40, seed=1)
-    assert 0 < len(drawn) < len(CORPUS)
-    want = tiny.adapted(f"{plain}+pi@64", drawn)
+def test_a_stream_gives_the_model_of_its_sampled_documents_and_a_warning(plain, caplog) -> None:
+    sampled, _ = sample_texts(CORPUS, 64, max_tokens=40, seed=1)
+    assert 0 < len(sampled) < len(CORPUS)
+    want = tiny.adapted(f"{plain}+pi@64", sampled)
     assert "sampled with seed" not in caplog.text
     got = tiny.adapted(f"{plain}+pi@64", iter(CORPUS), max_tokens=40, seed=1)
     assert gap(got.encode(TEXTS), want.encode(TEXTS)) == 0
-    assert f"{len(drawn)} of {len(CORPUS)} documents, sampled with seed 1" in caplog.text
+    assert f"{len(sampled)} of {len(CORPUS)} documents, sampled with seed 1" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -407,12 +407,12 @@ def test_a_map_stays_in_full_precision(plain: Path, tmp_path: Path, dtype: str) 
     assert np.isfinite(SentenceTransformer(str(tmp_path / "cast"), device="cpu").encode(TEXTS)).all()
 
 
-def test_vectors_of_words_and_of_two_routes_are_whitened(plain: Path) -> None:
+def test_static_embeddings_and_two_routes_are_whitened(plain: Path) -> None:
     tokenizer = SentenceTransformer(str(plain), device="cpu").tokenizer
-    words = StaticEmbedding(tokenizer.backend_tokenizer, embedding_dim=16)
+    static = StaticEmbedding(tokenizer.backend_tokenizer, embedding_dim=16)
     route = [SentenceTransformer(str(plain), device="cpu")[0], Pooling(32, "mean")]
     two = Router.for_query_document(query_modules=route, document_modules=copy.deepcopy(route))
-    for modules in ([words], [two]):
+    for modules in ([static], [two]):
         base = SentenceTransformer(modules=modules, device="cpu")
         model: Any = tiny.adapted(base, CORPUS)
         mean, matrix = slow_whitening(base.encode_document(CORPUS), 0.5)
@@ -448,8 +448,8 @@ def test_a_direction_without_variance_is_enlarged_tenfold_at_most() -> None:
 
 def test_50000_vectors_are_sampled_with_a_fixed_seed() -> None:
     assert sampled_rows(50_000).tolist() == list(range(50_000))
-    drawn = np.random.default_rng(0).choice(50_001, 50_000, replace=False)
-    assert sampled_rows(50_001).tolist() == sorted(drawn.tolist())
+    sampled = np.random.default_rng(0).choice(50_001, 50_000, replace=False)
+    assert sampled_rows(50_001).tolist() == sorted(sampled.tolist())
     assert sampled_rows(3, most=2).tolist() == sorted(
         np.random.default_rng(0).choice(3, 2, replace=False).tolist()
     )

@@ -161,7 +161,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "message"),
+    ("settings", "error", "message"),
     [
         ({"strategy": "nkt"}, UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'"),
         ({"params": {"sigma": 2}}, UnknownNameError, "unknown parameter of se 'sigma'"),
@@ -173,10 +173,10 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"trust_remote_code": "maybe"}, InputError, "^trust_remote_code must be on or off"),
     ],
 )
-def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, monkeypatch) -> None:
+def test_a_wrong_value_is_told_before_the_base_is_read(settings, error, message, monkeypatch) -> None:
     monkeypatch.setattr(Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
-        open_checkpoint(ModelSpec("x", **{"strategy": "se", **asked}))
+        open_checkpoint(ModelSpec("x", **{"strategy": "se", **settings}))
 
 
 def test_a_base_is_read_once_and_again_when_a_file_of_a_module_or_the_weights_have_changed(tmp_path) -> None:
@@ -243,7 +243,7 @@ def test_a_folder_beats_an_alias_of_its_name(tmp_path: Path, monkeypatch: pytest
     assert model.model_card_data.model_name == "local/e5-base-4k+none@16"
 
 
-def test_a_strategy_of_somebody_else_has_its_code_in_the_experiment(folders, monkeypatch) -> None:
+def test_a_custom_strategy_has_its_code_in_the_experiment(folders, monkeypatch) -> None:
     def algorithm(code: str) -> str:
         own: dict[str, Any] = {
             "__name__": "own",

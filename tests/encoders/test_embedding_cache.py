@@ -1,4 +1,4 @@
-"""A row is there as a whole or not at all, nothing is encoded twice, and a store never ends a run."""
+"""A row is there as a whole or not at all, nothing is encoded twice, and a cache never ends a run."""
 
 import contextlib
 import multiprocessing
@@ -26,16 +26,16 @@ KEYS = [bytes([i]) * 32 for i in range(10)]
 ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
-def put(store: EmbeddingCache, key: bytes = KEY, array: np.ndarray = ARRAY) -> None:
-    store.put_many({key: array})
+def put(cache: EmbeddingCache, key: bytes = KEY, array: np.ndarray = ARRAY) -> None:
+    cache.put_many({key: array})
 
 
-def get(store: EmbeddingCache, key: bytes = KEY) -> np.ndarray | None:
-    return store.get_many([key]).get(key)
+def get(cache: EmbeddingCache, key: bytes = KEY) -> np.ndarray | None:
+    return cache.get_many([key]).get(key)
 
 
-def sql(store: EmbeddingCache, statement: str, *values: object) -> tuple | None:
-    with contextlib.closing(sqlite3.connect(store.path)) as file, file:
+def sql(cache: EmbeddingCache, statement: str, *values: object) -> tuple | None:
+    with contextlib.closing(sqlite3.connect(cache.path)) as file, file:
         return file.execute(statement, values).fetchone()
 
 
@@ -51,19 +51,19 @@ def test_what_was_put_is_read_back_bit_for_bit(tmp_path: Path, shape: tuple[int,
 
 
 def test_a_row_that_is_put_again_is_replaced(tmp_path: Path) -> None:
-    store = EmbeddingCache(tmp_path)
-    put(store)
-    put(store, array=ARRAY + 1)
-    assert same(get(store), ARRAY + 1)
-    assert sql(store, "SELECT count(*) FROM rows") == (1,)
+    cache = EmbeddingCache(tmp_path)
+    put(cache)
+    put(cache, array=ARRAY + 1)
+    assert same(get(cache), ARRAY + 1)
+    assert sql(cache, "SELECT count(*) FROM rows") == (1,)
 
 
 def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    store = EmbeddingCache(tmp_path)
+    cache = EmbeddingCache(tmp_path)
     unwritable = Mock(shape=(3, object()))
     unwritable.astype().tobytes.return_value = b"numbers"
     with pytest.warns(RuntimeWarning, match="cannot be used"):
-        store.put_many({**dict.fromkeys(KEYS[:2], ARRAY), KEYS[2]: unwritable})
+        cache.put_many({**dict.fromkeys(KEYS[:2], ARRAY), KEYS[2]: unwritable})
     assert EmbeddingCache(tmp_path).get_many(KEYS) == {}
 
 
@@ -78,11 +78,11 @@ FILES = {
 
 @pytest.mark.parametrize("damage", FILES)
 def test_a_damaged_file_ends_storing_with_one_warning_that_names_it(tmp_path, damage):
-    store = EmbeddingCache(tmp_path)
-    store.put_many(dict.fromkeys(KEYS, ARRAY))
-    store.path.write_bytes(FILES[damage](store.path.read_bytes()))
+    cache = EmbeddingCache(tmp_path)
+    cache.put_many(dict.fromkeys(KEYS, ARRAY))
+    cache.path.write_bytes(FILES[damage](cache.path.read_bytes()))
     reopened = EmbeddingCache(tmp_path)
-    with pytest.warns(RuntimeWarning, match=f"cannot be used .*: remove {store.path.name} if it is damaged"):
+    with pytest.warns(RuntimeWarning, match=f"cannot be used .*: remove {cache.path.name} if it is damaged"):
         assert not reopened.get_many(KEYS)
     with warnings.catch_warnings(action="error"):
         put(reopened)
@@ -91,33 +91,33 @@ def test_a_damaged_file_ends_storing_with_one_warning_that_names_it(tmp_path, da
 # ---- disk -------------------------------------------------------------------------------------------------
 
 
-def test_the_oldest_rows_go_when_the_store_is_full_and_its_file_does_not_grow(tmp_path: Path) -> None:
-    store = EmbeddingCache(tmp_path, max_bytes=2**20)
+def test_the_oldest_rows_go_when_the_cache_is_full_and_its_file_does_not_grow(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path, max_bytes=2**20)
     keys = [number.to_bytes(32, "big") for number in range(100)]
     for key in keys:  # three times the limit
-        put(store, key, np.ones((8, 1024), np.float32))
-    kept = sorted(store.get_many(keys))
+        put(cache, key, np.ones((8, 1024), np.float32))
+    kept = sorted(cache.get_many(keys))
     assert 5 < len(kept) < 40 and kept == keys[-len(kept) :]
-    assert store.path.stat().st_size < 1.3 * 2**20
+    assert cache.path.stat().st_size < 1.3 * 2**20
 
 
 @pytest.mark.parametrize("in_the_way", ["folder", "file"])
 def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_the_way: str) -> None:
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "folder" / FILE).mkdir(parents=True)
-    store = EmbeddingCache(tmp_path / in_the_way)
+    cache = EmbeddingCache(tmp_path / in_the_way)
     with pytest.warns(RuntimeWarning, match=r"cannot be used \(.*\), and this run continues without it"):
-        put(store)
+        put(cache)
     with warnings.catch_warnings(action="error"):
-        put(store)
-        assert get(store) is None
+        put(cache)
+        assert get(cache) is None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 def test_a_new_folder_is_its_owners_alone(tmp_path: Path) -> None:
-    store = EmbeddingCache(tmp_path / "new")
-    put(store)
-    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    cache = EmbeddingCache(tmp_path / "new")
+    put(cache)
+    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
 
 
 # ---- the environment --------------------------------------------------------------------------------------
@@ -127,8 +127,8 @@ def test_the_environment_names_the_folder_and_the_size(tmp_path: Path) -> None:
     for off in ("0", "off", "False"):
         assert EmbeddingCache.from_environment({"MTEB_LONGEMBED_CACHE": off}) is None
     environ = {"MTEB_LONGEMBED_CACHE": str(tmp_path), "MTEB_LONGEMBED_CACHE_GIB": "0.5"}
-    store = EmbeddingCache.from_environment(environ)
-    assert (store.folder, store.max_bytes) == (tmp_path, 2**29)
+    cache = EmbeddingCache.from_environment(environ)
+    assert (cache.folder, cache.max_bytes) == (tmp_path, 2**29)
     usual = EmbeddingCache.from_environment({"XDG_CACHE_HOME": str(tmp_path)})
     assert usual.folder == tmp_path / "mteb-longembed"
 
@@ -142,34 +142,34 @@ def test_a_size_that_is_none_is_refused(size: str) -> None:
 # ---- several at once --------------------------------------------------------------------------------------
 
 
-def _hammer(store: EmbeddingCache, seed: int) -> bool:
+def _hammer(cache: EmbeddingCache, seed: int) -> bool:
     draw = np.random.default_rng(seed)
     with warnings.catch_warnings(action="error"):
         for _ in range(30):
             first = int(draw.integers(17))
             keys = [bytes([first + i]) * 32 for i in range(3)]
             expected = {key: np.full((5, 3), key[0], np.float32) for key in keys}
-            rows = store.get_many(keys)
+            rows = cache.get_many(keys)
             if any(array.tobytes() != expected[key].tobytes() for key, array in rows.items()):
                 return False
-            store.put_many(expected)
+            cache.put_many(expected)
     return True
 
 
-def test_processes_share_a_store(tmp_path: Path) -> None:
-    store = EmbeddingCache(tmp_path, max_bytes=2000)
+def test_processes_share_a_cache(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path, max_bytes=2000)
     method = "fork" if hasattr(os, "fork") else "spawn"
     with multiprocessing.get_context(method).Pool(2) as pool:
-        assert pool.starmap(_hammer, [(store, seed) for seed in range(2)]) == [True] * 2
+        assert pool.starmap(_hammer, [(cache, seed) for seed in range(2)]) == [True] * 2
 
 
-def test_threads_share_a_store(tmp_path: Path) -> None:
-    store = EmbeddingCache(tmp_path, max_bytes=2000)
+def test_threads_share_a_cache(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path, max_bytes=2000)
     with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(_hammer, [store] * 3, range(3))) == [True] * 3
+        assert list(pool.map(_hammer, [cache] * 3, range(3))) == [True] * 3
 
 
-# ---- a model with a store ----------------------------------------------------------------------------------
+# ---- a model with a cache ----------------------------------------------------------------------------------
 
 LENGTHS = [5, 16, 17, 64, 64, 40, 100]
 TEXTS = [tiny.text(n, seed) for seed, n in enumerate(LENGTHS)]
@@ -220,7 +220,7 @@ def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path:
     extended = stored(base, tmp_path)
     with torch.no_grad():
         extended[0].model.embeddings.word_embeddings.weight[300] = float("nan")
-    extended.remember(extended.checkpoint)  # as if it had been built so: a changed model has no store
+    extended.remember(extended.checkpoint)  # as if it had been built so: a changed model has no cache
     word = tiny.WORDS[300 - 5]
     with pytest.raises(NumberError):
         extended.encode([*TEXTS[:2], f"{word} " * 30], batch_size=1)

@@ -134,7 +134,7 @@ def test_copies_keep_what_they_are(bert: Any) -> None:
         assert copied.identity() == bert.identity() and not copied.is_unchanged()
 
 
-def test_use_training_mode_devices_and_the_store_are_no_change(bert: Any) -> None:
+def test_use_training_mode_devices_and_the_cache_are_no_change(bert: Any) -> None:
     original = bert.identity()
     bert.encode(TEXTS, normalize_embeddings=True)
     bert.similarity(bert.encode_query(TEXTS), bert.encode_document(TEXTS))
@@ -225,7 +225,7 @@ def test_a_tokenizer_without_its_files_is_refused_and_a_padded_table_is_not(fold
         longembed.load(f"{folder}+gp")
 
 
-def test_weights_that_a_model_needs_are_never_drawn_at_random(folder: Path) -> None:
+def test_weights_that_a_model_needs_are_never_random(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     headless = {key: value for key, value in weights.items() if "pooler" not in key}
     save_file(headless, folder / "model.safetensors", {"format": "pt"})

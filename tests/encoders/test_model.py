@@ -45,7 +45,7 @@ def test_embeddings_equal_those_of_sentence_transformers_with_and_without_prompt
     assert not np.allclose(vectors[1], vectors[2], atol=1e-3)
 
 
-def test_every_way_to_ask_for_embeddings_works(extended: LongSentenceTransformer) -> None:
+def test_every_option_of_encode_works(extended: LongSentenceTransformer) -> None:
     plain = extended.encode(TEXTS)
     same_vectors(extended.encode(TEXTS, truncate_dim=8), plain[:, :8])
     unit = extended.encode(TEXTS, normalize_embeddings=True, truncate_dim=8)
@@ -215,7 +215,7 @@ def test_a_document_that_is_not_finite_is_named(base: SentenceTransformer) -> No
 # ---- progress ---------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_printed_unless_a_bar_is_asked_for(base, capfd) -> None:
+def test_nothing_is_printed_unless_a_bar_is_requested(base, capfd) -> None:
     model = longembed.extend(base, "pi")
     model.encode(TEXTS)
     assert capfd.readouterr() == ("", "")

@@ -18,8 +18,8 @@ CORPUS = [f"aa {tiny.text(8 + 4 * i, i)} bb" for i in range(12)]
 TEXTS = ["aa", "zz aa bb cc", tiny.text(30), tiny.text(60)]
 #: Three words of it are in no document.
 PROMPT = "xx yy 9 : "
-#: way -> how a model is asked
-WAYS: dict[str, Callable[[Any], np.ndarray]] = {
+#: method -> how a model encodes
+METHODS: dict[str, Callable[[Any], np.ndarray]] = {
     "saved": lambda model: model.encode_document(TEXTS),
     "named": lambda model: model.encode(TEXTS, prompt_name="document"),
     "at the call": lambda model: model.encode(TEXTS, prompt=PROMPT),
@@ -60,8 +60,8 @@ def test_vectors_of_an_extended_model_have_the_direction_and_length_of_their_own
     del model[-1]  # its Normalize
     weighted = tiny.adapted(model, CORPUS, whiten=0)
     want = expected(weighted)
-    for way in WAYS if saved else ["at the call"]:
-        assert np.allclose(WAYS[way](weighted), want, rtol=1e-4, atol=1e-5), way
+    for way in METHODS if saved else ["at the call"]:
+        assert np.allclose(METHODS[way](weighted), want, rtol=1e-4, atol=1e-5), way
 
 
 @pytest.mark.parametrize(("saved", "whiten"), [(PROMPTS, 0), (PROMPTS, 0.5), (None, 0.5)])
@@ -71,8 +71,8 @@ def test_stock_modules_give_the_directions_of_ours(saved, whiten, tmp_path: Path
     ours = tiny.adapted(longembed.extend(base, "none", device="cpu"), CORPUS, whiten=whiten)
     assert type(stock) is SentenceTransformer and type(ours) is not SentenceTransformer
     documents = [model.encode_document(CORPUS) for model in (stock, ours)]
-    for way in WAYS if saved else ["at the call"]:
-        scores = [WAYS[way](model) @ rows.T for model, rows in zip((stock, ours), documents, strict=True)]
+    for way in METHODS if saved else ["at the call"]:
+        scores = [METHODS[way](model) @ rows.T for model, rows in zip((stock, ours), documents, strict=True)]
         assert np.abs(scores[0] - scores[1]).max() < 1e-5, way
 
 

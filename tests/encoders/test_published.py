@@ -92,7 +92,7 @@ def test_search_parameters_are_added_to_a_published_name(online, published) -> N
     assert mteb.get_model_meta(full_name(meta)).experiment_kwargs == meta.experiment_kwargs
 
 
-def test_mteb_own_names_and_look_ups_of_bases_ask_nobody(online) -> None:
+def test_mteb_own_names_and_look_ups_of_bases_send_no_request(online) -> None:
     mteb.get_model_meta("intfloat/e5-base-v2")
     mteb.get_model_meta("intfloat/e5-base-v2").get_training_datasets()
     for name in ("me/never-made", "no-slash", "./a/folder"):

@@ -30,11 +30,11 @@ def test_models_with_late_interaction_and_sparse_ones_keep_their_class(tmp_path:
     late: MultiVectorEncoder = tiny.late("bert", tmp_path / "late")
     sparse: SparseEncoder = tiny.sparse("bert", tmp_path / "sparse")
     of_tokens = mteb_longembed.extend(late, "pcw", 64, 16)
-    of_words = mteb_longembed.extend(sparse, "pcw", 64, 16, vectors="window")
+    of_windows = mteb_longembed.extend(sparse, "pcw", 64, 16, vectors="window")
     assert_type(of_tokens, LongMultiVectorEncoder)
-    assert_type(of_words, LongSparseEncoder)
+    assert_type(of_windows, LongSparseEncoder)
     assert type(of_tokens) is LongMultiVectorEncoder
-    assert type(of_words) is LongSparseEncoder
+    assert type(of_windows) is LongSparseEncoder
 
 
 def test_a_name_gives_one_of_the_three_and_with_a_number_of_vectors_several() -> None:

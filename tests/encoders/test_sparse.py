@@ -127,7 +127,7 @@ def test_a_saved_model_is_the_same(base, tmp_path):
     assert read.is_unchanged()
 
 
-def test_few_words_may_be_kept(base):
+def test_few_terms_may_be_kept(base):
     model = extended(base, "pcw")
     few = rows(model, LONG, max_active_dims=5)
     assert ((few > 0).sum(1) == 5).all()
@@ -178,7 +178,7 @@ def test_vectors_of_spans_are_refused(base):
 
 def test_windows_need_the_pooling_of_logits(base):
     class Own(SpladePooling):
-        """A pooling of somebody's own."""
+        """A custom pooling."""
 
     other = copy.deepcopy(base)
     other[1].__class__ = Own

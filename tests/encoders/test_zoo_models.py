@@ -40,11 +40,11 @@ def test_alias_equals_the_repository_on_short_inputs_and_takes_long_ones(hub, al
         assert np.abs(model.encode(TEXTS) - stock.encode(TEXTS)).max() < 1e-5
 
 
-def test_the_pinned_revision_is_what_is_asked_for(hub):
+def test_the_pinned_revision_is_requested(hub):
     hub.requests.clear()
     load("bge-base+gp")
-    asked = [path for path in hub.requests if "resolve" in path]
-    assert asked and all(ZOO["bge-base"].revision in path for path in asked)
+    requested = [path for path in hub.requests if "resolve" in path]
+    assert requested and all(ZOO["bge-base"].revision in path for path in requested)
 
 
 def test_e5_mistral_ends_every_input_in_eos_and_has_no_sliding_window(hub):

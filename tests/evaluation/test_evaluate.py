@@ -221,8 +221,8 @@ def test_the_rank_of_the_best_relevant_document_is_a_mean_over_orders_and_nan_if
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.data())
 def test_a_rank_is_the_mean_over_all_orders_of_equal_scores(scores: list[int], data: st.DataObject) -> None:
-    places = st.integers(0, len(scores) - 1)
-    relevant = data.draw(st.lists(places, min_size=1, max_size=3, unique=True))
+    indices = st.integers(0, len(scores) - 1)
+    relevant = data.draw(st.lists(indices, min_size=1, max_size=3, unique=True))
     first = []
     for order in permutations(range(len(scores))):
         ranked = sorted(order, key=lambda number: -scores[number])

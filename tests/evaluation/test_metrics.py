@@ -23,8 +23,8 @@ judgements = st.dictionaries(st.sampled_from(names), st.integers(-1, 3), min_siz
 
 
 def by_trec_eval(metric: Metric, documents: dict[str, float], judged: dict[str, int]) -> float:
-    asked = ir_measures.RR if metric.name == "RR" else ir_measures.parse_measure(str(metric))
-    (found,) = ir_measures.pytrec_eval.iter_calc([asked], {"q": judged}, {"q": documents})
+    measure = ir_measures.RR if metric.name == "RR" else ir_measures.parse_measure(str(metric))
+    (found,) = ir_measures.pytrec_eval.iter_calc([measure], {"q": judged}, {"q": documents})
     # trec_eval's reciprocal rank has no limit
     is_too_deep = metric.name == "RR" and found.value * metric.rank < 1 - 1e-9
     return 0.0 if is_too_deep else float(found.value)
@@ -84,7 +84,7 @@ def test_only_an_order_that_could_change_the_score_decides() -> None:
 
 
 @pytest.mark.parametrize("grade", [0, -1])
-def test_a_document_that_is_judged_irrelevant_may_change_places_with_one_that_is_not_judged(grade) -> None:
+def test_a_document_that_is_judged_irrelevant_may_swap_with_one_that_is_not_judged(grade) -> None:
     assert not decide_score(group_ties({"d0": 1.0, "d1": 1.0}, {"d0": grade, "d2": 1}, 0.0), 1)
 
 

@@ -27,7 +27,7 @@ def mean_interval(scores: list[float]) -> Interval:
 
 
 class Definition:
-    """The intervals and shares of candidates "abc", from 10,000 weights of each cluster that are drawn with a seed.
+    """The intervals and shares of candidates "abc", from 10,000 weights of each cluster, sampled with a seed.
 
     Args:
         scores: `[candidates, queries]`.
@@ -55,10 +55,10 @@ class Definition:
         n_free = n - len(sizes)
         if n_free > 0:
             wide = stats.t.ppf(0.975, n_free) / stats.norm.ppf(0.975) * math.sqrt((n + 1) / n_free)
-        drawn = np.random.default_rng([0, n]).standard_exponential((10_000, n + 1))
-        drawn /= drawn.sum(axis=1, keepdims=True)
-        self.deviations = wide * residuals @ (drawn[:, :n] - 1 / n).T
-        self.unseen = drawn[:, n]
+        sampled = np.random.default_rng([0, n]).standard_exponential((10_000, n + 1))
+        sampled /= sampled.sum(axis=1, keepdims=True)
+        self.deviations = wide * residuals @ (sampled[:, :n] - 1 / n).T
+        self.unseen = sampled[:, n]
         self.luck = np.random.default_rng([0, n, 1]).random((len(scores), 10_000))
 
     def interval(self, mean: float, deviations: np.ndarray) -> list[float]:
@@ -152,7 +152,7 @@ def test_a_mean_has_scipys_interval_for_the_same_confidence() -> None:
 
 
 def test_few_clusters_spread_as_students_t_says() -> None:
-    """Weights are uniform on the simplex of n + 1, the last for what nobody has asked; residuals have n - 1 degrees."""
+    """Weights are uniform on the simplex of n + 1, the last for the unseen cluster; residuals have n - 1 degrees."""
     scores = np.array([0.2, 0.3, 0.45, 0.5, 0.7, 0.8])
     deviations, _ = candidates(list(scores))._resampled
     enlarged = stats.t.ppf(0.975, 5) / stats.norm.ppf(0.975)
@@ -168,7 +168,7 @@ def test_a_paired_difference_forgets_what_both_share() -> None:
     assert 0.09 < interval.low < interval.high < 0.11
 
 
-def test_queries_about_one_document_count_as_one_that_is_asked_often() -> None:
+def test_queries_about_one_document_count_as_one_repeated_query() -> None:
     rng = np.random.default_rng(5)
     documents = rng.random((2, 40))
     alone = candidates(*documents.tolist()).difference("a", "b")
@@ -215,7 +215,7 @@ def test_no_interval_has_width_0(score, n, n_splits) -> None:
         assert interval.low <= interval.mean <= interval.high
 
 
-def test_equal_scores_leave_room_for_what_nobody_has_asked() -> None:
+def test_equal_scores_leave_room_for_the_unseen_cluster() -> None:
     # a share of 1 - .05 ** (1 / n) that goes wrong would be seen in 95 % of cases; half of it goes either way
     for n in (6, 50):
         interval = mean_interval([1.0] * n)
@@ -228,7 +228,7 @@ def test_one_group_has_no_interval_and_shows_nothing() -> None:
     assert math.isnan(together.difference("a", "b").low) and not together.to_best("a", "ab").high < 0
 
 
-def test_with_less_than_six_differing_groups_no_difference_is_claimed_however_large() -> None:
+def test_with_less_than_six_differing_clusters_no_difference_is_claimed_however_large() -> None:
     for n_differing, is_claimed in ((1, False), (5, False), (6, True), (20, True)):
         high = [0.9 + 0.001 * number for number in range(n_differing)]
         low = [0.1 + 0.002 * number for number in range(n_differing)]

@@ -67,13 +67,13 @@ def kept(root: Path, n: int, seed: int = 0) -> list[str]:
     return sampled(split, n, seed)[0].corpus["id"][:]
 
 
-def test_judged_documents_stay_then_hard_ones_then_drawn_ones(tmp_path) -> None:
+def test_judged_documents_stay_then_hard_ones_then_random_ones(tmp_path) -> None:
     root = folder(tmp_path)
-    drawn = [kept(root, 6, seed) for seed in range(4)]
-    assert all(len(names) == 6 and {"d0", "d1", "d2", "d3"} < set(names) for names in drawn)
-    assert len(set(map(tuple, drawn))) > 1 and kept(root, 6) == drawn[0]
+    samples = [kept(root, 6, seed) for seed in range(4)]
+    assert all(len(names) == 6 and {"d0", "d1", "d2", "d3"} < set(names) for names in samples)
+    assert len(set(map(tuple, samples))) > 1 and kept(root, 6) == samples[0]
     (split,) = splits_of(beir_task(root))
-    assert sampled(split, 6)[0].corpus["id"][:] == drawn[0]  # the seed is 0
+    assert sampled(split, 6)[0].corpus["id"][:] == samples[0]  # the seed is 0
     assert sampled(split, 40) == sampled(split, 41) == (split, [])
     assert kept(root, 2) == ["d0", "d1"]
     with pytest.raises(InputError, match=r"^--sample must be at least 2 documents, the judged .* got 1\.$"):

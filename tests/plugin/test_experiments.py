@@ -113,9 +113,9 @@ def test_what_the_stock_command_writes_passes_the_checks_of_the_public_results(
         assert path.with_name("run_settings.jsonl").read_text().count("LongEmbedPasskey") >= 1
         seen.add((meta["name"], revision, experiment, result.task_name))
     assert len(seen) == 3
-    asked = mteb.get_model_meta("e5-base+ntk@1k")
+    requested = mteb.get_model_meta("e5-base+ntk@1k")
     [submitted] = mteb.ResultCache(tmp_path).get_cache_paths(
-        models=[asked], load_experiments="match_kwargs", include_remote=False
+        models=[requested], load_experiments="match_kwargs", include_remote=False
     )
-    assert submitted.parent.name == asked.experiment_name
+    assert submitted.parent.name == requested.experiment_name
     assert len(list(results.rglob("model_meta.json"))) == 3

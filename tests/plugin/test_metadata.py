@@ -31,7 +31,7 @@ def test_a_name_on_a_base_that_mteb_knows_is_complete(online) -> None:
     assert meta.training_datasets == e5.training_datasets is not None
 
 
-def test_a_base_that_nobody_listed_is_described_by_its_card(online) -> None:
+def test_an_unlisted_base_is_described_by_its_card(online) -> None:
     meta = mteb.get_model_meta("org/unlisted+pi@128")
     assert (meta.license, meta.languages) == ("mit", ["deu-Latn", "eng-Latn"])
     assert meta.similarity_fn_name == ScoringFunction.DOT_PRODUCT

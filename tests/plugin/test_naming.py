@@ -14,7 +14,7 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.scorer import full_name
 
 
-def test_embeddings_are_cut_to_the_dimensions_asked_for(tmp_path: Path) -> None:
+def test_embeddings_are_cut_to_the_requested_dimensions(tmp_path: Path) -> None:
     meta = mteb.get_model_meta("mini-ape+pi@1024")
     full_dim = meta.to_dict()["embed_dim"]
     encoder = mteb.get_model("mini-ape+pi@1024", device="cpu", embed_dim=16)
@@ -37,7 +37,7 @@ CHANGED_FROM = "mteb-longembed/mini-rope+ntk@1024"
 
 @pytest.fixture
 def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "cache"))
     cache = ResultCache(tmp_path / "results")
 
     def run(model: Any, **encode: Any) -> tuple[str, str, float]:

@@ -160,9 +160,9 @@ def test_search_finds_the_needle_and_its_window(minilm: Path) -> None:
     searcher = longembed.search(f"{minilm}+pcw@{TARGET}:size=128,vectors=window")
     searcher.add([row["id"] for row in documents], [row["text"] for row in documents])
     right = {query: next(iter(judged)) for query, judged in data["relevant_docs"].items()}
-    asked = [query for query in data["queries"] if right[query["id"]] in {row["id"] for row in documents}]
-    (hit,) = searcher.search(asked[0]["text"], k=1)
-    assert asked[0]["text"] == "Which factory shows the division of labour in Adam Smith's book?"
+    queries = [query for query in data["queries"] if right[query["id"]] in {row["id"] for row in documents}]
+    (hit,) = searcher.search(queries[0]["text"], k=1)
+    assert queries[0]["text"] == "Which factory shows the division of labour in Adam Smith's book?"
     assert "Adam Smith explains the division of labour" in hit.passage
-    assert hit.id == right[asked[0]["id"]]
+    assert hit.id == right[queries[0]["id"]]
     assert hit.score == pytest.approx(0.428628, abs=1e-5)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import mteb_longembed as longembed
 from mteb_longembed.retrieval.analyzer import Analyzer, Language
-from tests.own_data import words_of
+from tests.own_data import terms_of
 
 
-def words_of_mteb(texts: list[str]) -> list[list[str]]:
+def terms_of_mteb(texts: list[str]) -> list[list[str]]:
     stemmer = Stemmer.Stemmer("english")
     cut: list[list[str]] = bm25s.tokenize(
         texts, stopwords="en", stemmer=stemmer, show_progress=False, return_ids=False
@@ -28,7 +28,7 @@ def words_of_mteb(texts: list[str]) -> list[list[str]]:
 def test_english_and_latin_words_are_those_of_mtebs_bm25(text: str) -> None:
     if not set("İĿŀŉ") & set(text):  # their other forms have a mark or a sign, at which mteb cuts
         composed = unicodedata.normalize("NFKC", text)
-        assert words_of([text], "eng-Latn") == words_of_mteb([composed])
+        assert terms_of([text], "eng-Latn") == terms_of_mteb([composed])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_english_and_latin_words_are_those_of_mtebs_bm25(text: str) -> None:
     ],
 )
 def test_marks_belong_to_letters_and_scripts_without_blanks_are_cut(language, text, expected) -> None:
-    assert words_of([text], language) == [expected]
+    assert terms_of([text], language) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_marks_belong_to_letters_and_scripts_without_blanks_are_cut(language, te
     ],
 )
 def test_words_are_the_same_however_they_are_typed(language: str, one: str, other: str) -> None:
-    assert words_of([one], language) == words_of([other], language)
+    assert terms_of([one], language) == terms_of([other], language)
 
 
 def test_a_passage_of_a_text_with_ligatures_is_that_of_the_text() -> None:

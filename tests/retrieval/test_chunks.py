@@ -73,8 +73,8 @@ def test_a_document_scores_as_its_best_chunk(folder, chunker):
     for hit in hits:
         assert (type(hit.start), type(hit.end)) == (int, int)
         chunks = [text.strip() for text in re.findall("[^!]+!?", DOCUMENTS[hit.id])]
-        asked = model.encode_query(query)
-        score, best = max((float(asked @ model.encode_document(text)), text) for text in chunks)
+        query_vector = model.encode_query(query)
+        score, best = max((float(query_vector @ model.encode_document(text)), text) for text in chunks)
         assert (hit.passage.strip(), hit.score) == (best, pytest.approx(score, abs=1e-5))
 
 
@@ -151,10 +151,10 @@ def test_a_chunk_with_more_text_than_its_span_is_encoded_with_it_and_shows_the_s
     model = longembed.load(name, device="cpu")
     for hit in searcher.search(query, k=9):
         text = DOCUMENTS[hit.id].strip()
-        asked = model.encode_query(query)
+        query_vector = model.encode_query(query)
         expected = []
         for own, start, end in with_header(text):
-            expected.append((float(asked @ model.encode_document(own)), text[start:end]))
+            expected.append((float(query_vector @ model.encode_document(own)), text[start:end]))
         score, best = max(expected)
         assert (hit.passage, hit.score) == (best, pytest.approx(score, abs=1e-5))
 

@@ -18,7 +18,7 @@ def base(folder: Path) -> SentenceTransformer:
 
 @pytest.fixture
 def encoder(base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEncoder:
-    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "cache"))
     return LongEncoder(longembed.extend(base, "pi", target_len=64))
 
 

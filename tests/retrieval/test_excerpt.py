@@ -16,12 +16,12 @@ ANSWER = "Ada Brandt signed the lease of the lighthouse."
 
 @pytest.mark.parametrize("at", [0, 4, 11])
 def test_the_sentence_that_answers_is_shown_wherever_it_stands(at: int) -> None:
-    pieces = [FILLER[:57]] * 12
-    pieces.insert(at, ANSWER + " ")
-    shown = excerpt("".join(pieces), "Who signed the lease?", 240, ENGLISH)
+    sentences = [FILLER[:57]] * 12
+    sentences.insert(at, ANSWER + " ")
+    shown = excerpt("".join(sentences), "Who signed the lease?", 240, ENGLISH)
     assert ANSWER in shown and len(shown) < 300
     assert shown.startswith("[...]") == (at > 1)
-    whole = set("".join(pieces).split())
+    whole = set("".join(sentences).split())
     assert set(shown.replace("[...]", " ").split()) <= whole
 
 
@@ -31,16 +31,16 @@ def test_words_that_a_scorer_matched_count_too() -> None:
 
 
 def test_a_model_that_scores_texts_chooses_the_sentences() -> None:
-    asked = []
+    queries = []
 
     def scores(query: str, texts: Sequence[str]) -> np.ndarray:
-        asked.append(query)
+        queries.append(query)
         return np.array([float("lighthouse" in text) for text in texts])
 
     shown = excerpt(f"{FILLER}{ANSWER} {FILLER}", "What happened on that day?", 60, ENGLISH, scores=scores)
-    assert shown == f"[...] {ANSWER} [...]" and asked == ["What happened on that day?"]
+    assert shown == f"[...] {ANSWER} [...]" and queries == ["What happened on that day?"]
     # nothing is to be chosen
-    assert excerpt(ANSWER, "Who?", 60, ENGLISH, scores=scores) == ANSWER and len(asked) == 1
+    assert excerpt(ANSWER, "Who?", 60, ENGLISH, scores=scores) == ANSWER and len(queries) == 1
 
 
 def test_a_text_without_blanks_is_cut_by_characters() -> None:

@@ -7,13 +7,13 @@ from mteb_longembed.retrieval.expansion import QueryExpansion
 
 
 class Model:
-    """Draws a vector for each word, and remembers what it was asked."""
+    """Draws a vector for each term, and remembers the terms that it encoded."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.encoded: list[str] = []
 
     def __call__(self, texts: list[str]) -> np.ndarray:
-        self.asked += texts
+        self.encoded += texts
         return np.stack([self.vector(text) for text in texts])
 
     def vector(self, text: str) -> np.ndarray:
@@ -41,23 +41,23 @@ def test_neighbours_and_their_weights_equal_nested_loops() -> None:
     model = Model()
     expansion = QueryExpansion(model)
     expansion.fit(CORPUS)
-    asked = ["word7", "unknown", "word3", "other"]
-    found = expansion.of(asked, np.array([7, -1, 3, -1]))
-    for row, word in enumerate(asked):
+    terms = ["word7", "unknown", "word3", "other"]
+    found = expansion.of(terms, np.array([7, -1, 3, -1]))
+    for row, word in enumerate(terms):
         entries = found[[row]].tocoo()
         got = {CORPUS[column]: value for column, value in zip(entries.col, entries.data, strict=True)}
         want = slow_neighbours(model, CORPUS, word)
         assert got == pytest.approx({term: cosine / 2 for term, cosine in want.items()}, abs=1e-5)
 
 
-def test_only_new_words_are_encoded() -> None:
+def test_only_new_terms_are_encoded() -> None:
     model = Model()
     expansion = QueryExpansion(model)
     expansion.fit(CORPUS[:30])
     expansion.of(["unknown", "word35"], np.array([-1, -1]))
     expansion.of(["unknown"], np.array([-1]))
     expansion.fit(CORPUS)
-    assert sorted(model.asked) == sorted([*CORPUS, "unknown"])
+    assert sorted(model.encoded) == sorted([*CORPUS, "unknown"])
     fresh = QueryExpansion(Model())
     fresh.fit(CORPUS)
     every = np.arange(len(CORPUS))
@@ -82,7 +82,7 @@ def test_a_saved_expansion_weighs_as_before_and_encodes_only_new_terms() -> None
     saved, restored = QueryExpansion(Model()), QueryExpansion(model)
     saved.fit(CORPUS)
     restored.restore(dict(saved.state()), CORPUS)
-    assert found(restored) == found(saved) and model.asked == ["unknown"]
+    assert found(restored) == found(saved) and model.encoded == ["unknown"]
     empty = QueryExpansion(model)
     assert dict(empty.state()) == {}
     empty.restore({}, [])

@@ -1,4 +1,4 @@
-"""Vectors and words in one score: equal to the formula in loops."""
+"""Vectors and BM25 in one score: equal to the formula in loops."""
 
 import math
 import statistics
@@ -17,7 +17,7 @@ from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.settings import BM25Settings
 from mteb_longembed.retrieval.temperature import LEAST, spread
-from tests.own_data import words_of
+from tests.own_data import terms_of
 from tests.retrieval.test_expansion import Model
 from tests.retrieval.test_passage_bm25 import DOCUMENTS, QUERIES, VOCABULARY, slow_matches, slow_scores
 from tests.retrieval.test_searching import QUERIES as ASKED
@@ -36,27 +36,27 @@ def fixed(highest: float, temperature: float) -> Any:
 
 def slow_log_odds(query: str, scores: Sequence[float], matches: dict[str, dict[str, float]]) -> list[float]:
     """Return the lexical evidence for each document."""
-    split = words_of(DOCUMENTS, "eng-Latn")
+    split = terms_of(DOCUMENTS, "eng-Latn")
 
     def idf(word: str) -> float:
         n = sum(word in words for words in split)
         return math.log((len(split) + 1) / (n + 0.5))
 
-    asked = set(words_of([query], "eng-Latn")[0])
-    rarity = sum(idf(word) for word in asked)
+    query_terms = set(terms_of([query], "eng-Latn")[0])
+    total = sum(idf(word) for word in query_terms)
     if not max(scores):
         return [0.0] * len(scores)
     best = split[scores.index(max(scores))]
     covered = 0.0
-    for word in asked:
+    for word in query_terms:
         shares = {
             other: share * min(1, idf(word) / idf(other))
             for other, share in matches[word].items()
             if other in best
         }
         covered += idf(word) * max(shares.values(), default=0.0)
-    coverage = covered / rarity
-    return slow_evidence([rarity * coverage**2 * score / max(scores) for score in scores])
+    coverage = covered / total
+    return slow_evidence([total * coverage**2 * score / max(scores) for score in scores])
 
 
 def slow_evidence(log_odds: Sequence[float]) -> list[float]:
@@ -80,9 +80,9 @@ def test_the_score_is_that_of_the_formula(near: bool, lexical_weight: float) -> 
         if near:
             matches = {word: slow_matches(word, VOCABULARY) for word in matches}
         scores = slow_scores(query, SIZE, None, "softmax", matches)
-        of_words = slow_log_odds(query, scores, matches)
+        of_terms = slow_log_odds(query, scores, matches)
         of_vectors = [(v / 0.2 + 3 * v / 0.4) / 2 for v in np.linspace(0, 1, len(DOCUMENTS))]
-        want = [v + lexical_weight * w for v, w in zip(of_vectors, of_words, strict=True)]
+        want = [v + lexical_weight * w for v, w in zip(of_vectors, of_terms, strict=True)]
         assert row == pytest.approx(want, abs=1e-4)
 
 
@@ -120,8 +120,8 @@ def test_a_query_of_tokens_counts_by_its_surprise(folder: Any) -> None:
         model.index(corpus(0), **WHERE)
     queries = ASKED["text"]
     dense: Any = surprise(late.scorer.scores(queries))
-    words: Any = lexical.scorer
-    want = dense + 0.5 * lexical_evidence(words.log_odds(queries))
+    bm25: Any = lexical.scorer
+    want = dense + 0.5 * lexical_evidence(bm25.log_odds(queries))
     assert hybrid.scorer.scores(queries) == pytest.approx(want, rel=2e-3, abs=2e-3)
 
 
@@ -132,8 +132,8 @@ def test_a_query_of_tokens_counts_by_its_surprise(folder: Any) -> None:
 def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     folder: Any, tail: str, plain: str | None
 ) -> None:
-    """With vectors that are adapted to the corpus, those of the model as it is count as much."""
-    names = {"fused": f"{folder}{tail}fusion=bm25", "words": f"bm25:window=200,expand={folder}"}
+    """With vectors adapted to the corpus, the vectors of the model as it is count as much."""
+    names = {"fused": f"{folder}{tail}fusion=bm25", "bm25": f"bm25:window=200,expand={folder}"}
     for part, name in enumerate(filter(None, [plain, tail])):
         names[f"part {part}"] = f"{folder}{name}".rstrip(",:")
     models: dict[str, Any] = {
@@ -146,7 +146,7 @@ def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     parts = models["fused"].scorer.vectors
     assert len(parts) == len(names) - 2
     of_vectors = [found[f"part {number}"] / part.temperature for number, part in enumerate(parts)]
-    want = np.mean(of_vectors, axis=0) + lexical_evidence(models["words"].scorer.log_odds(ASKED["text"]))
+    want = np.mean(of_vectors, axis=0) + lexical_evidence(models["bm25"].scorer.log_odds(ASKED["text"]))
     assert found["fused"] == pytest.approx(want, rel=2e-3, abs=2e-3)
 
 
@@ -155,7 +155,7 @@ def test_the_temperature_is_the_spread_of_scores_whatever_the_model(width: float
     draw = np.random.default_rng(0)
     scores = scale * draw.normal(0.8, width, (64, 4096))
     assert spread(scores) == pytest.approx(scale * width, rel=0.03)
-    scores[:, :80] += scale  # the windows of the document from which each sentence was drawn
+    scores[:, :80] += scale  # the windows of the document from which each sentence was sampled
     assert spread(scores) == pytest.approx(scale * width, rel=0.06)
     assert spread(np.ones((2, 3))) == LEAST
 

@@ -21,7 +21,7 @@ from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.passage_bm25 import VERSION, PassageBM25
 from mteb_longembed.retrieval.scorer import Documents, full_name, full_revision
 from mteb_longembed.retrieval.settings import BM25Settings
-from tests.own_data import words_of
+from tests.own_data import terms_of
 from tests.retrieval.test_expansion import Model, slow_neighbours
 from tests.retrieval.test_searching import WHERE
 
@@ -42,7 +42,7 @@ def slow_bm25(
     texts: Sequence[str], query: str, matches: Mapping[str, Mapping[str, float]] | None = None
 ) -> list[float]:
     """Lucene's BM25, word by word; of the words that a word matches, the best one counts."""
-    split = words_of(texts, "eng-Latn")
+    split = terms_of(texts, "eng-Latn")
     mean = sum(map(len, split)) / len(split)
 
     def idf(word: str) -> float:
@@ -53,7 +53,7 @@ def slow_bm25(
     for words in split:
         counts = Counter(words)
         score = 0.0
-        for word in words_of([query], "eng-Latn")[0]:
+        for word in terms_of([query], "eng-Latn")[0]:
             shares = {word: 1.0} if matches is None else matches[word]
             best = 0.0
             for other, share in shares.items():
@@ -123,21 +123,21 @@ def fitted(texts: Sequence[str], language: str = "eng-Latn", window: int | None 
     return scorer
 
 
-@pytest.mark.parametrize("has_neighbours", [False, True])
+@pytest.mark.parametrize("expands", [False, True])
 @pytest.mark.parametrize("rule", [None, "sentences"])
 @pytest.mark.parametrize(("size", "join"), [(None, "max"), (4, "max"), (4, "softmax"), (100, "softmax")])
 def test_scores_are_those_of_loops_at_once_and_in_parts(
-    size: int | None, rule, join, has_neighbours: bool, monkeypatch
+    size: int | None, rule, join, expands: bool, monkeypatch
 ) -> None:
     matches = None
-    if has_neighbours:
-        corpus = list(dict.fromkeys(word for words in words_of(DOCUMENTS, "eng-Latn") for word in words))
+    if expands:
+        corpus = list(dict.fromkeys(word for words in terms_of(DOCUMENTS, "eng-Latn") for word in words))
         matches = {word: slow_matches(word, corpus) for word in [*VOCABULARY, "zebra"]}
-    asked = BM25Settings(window=size, query=rule, score=join if size else None)
+    settings = BM25Settings(window=size, query=rule, score=join if size else None)
     want = [slow_scores(query, size, rule, join, matches) for query in QUERIES]
     for n_terms, n_first in ((1 << 20, 8), (20, 8), (20, 3)):
         monkeypatch.setattr(passage_bm25, "_BATCH_TERMS", n_terms)  # counted at the same time
-        scorer = PassageBM25(asked, expansion=QueryExpansion(Model()) if has_neighbours else None)
+        scorer = PassageBM25(settings, expansion=QueryExpansion(Model()) if expands else None)
         scorer.fit(as_documents(DOCUMENTS[:n_first]))
         scorer.scores(QUERIES)
         scorer.add(as_documents(DOCUMENTS))
@@ -186,7 +186,7 @@ def test_english_scores_are_those_of_mtebs_baseline() -> None:
         assert row == pytest.approx([expected[key][number] for number in corpus["id"]], abs=1e-5)
 
 
-def test_the_words_that_match_are_shown_as_people_write_them() -> None:
+def test_the_terms_that_match_are_shown_as_people_write_them() -> None:
     texts = ["The Keys were lost.", "a lamp"]
     scorer = fitted(texts)
     assert scorer.matches("which key, lamp or fox?", texts[0]) == {"key": "keys"}
@@ -200,7 +200,7 @@ def test_an_empty_and_a_wordless_corpus_have_no_scores(texts: list[str]) -> None
         assert scorer.scores(["fox"]).tolist() == [[0.0] * len(texts)]
 
 
-def test_with_neighbours_a_model_finds_other_forms_and_not_stems() -> None:
+def test_with_query_expansion_a_model_finds_other_forms_and_not_stems() -> None:
     texts = ["The lamps were lit.", "A lamp was lit.", "Nobody came."]
 
     def far(words: Sequence[str]) -> np.ndarray:
@@ -237,7 +237,7 @@ def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
 
 
 @pytest.mark.parametrize("tail", ["", "+pcw@64:size=16,vectors=window"])
-def test_any_model_gives_words_their_neighbours(tail: str, folder: Path) -> None:
+def test_any_model_expands_queries(tail: str, folder: Path) -> None:
     searcher = longembed.search(f"bm25:window=4,expand={folder}{tail}", device="cpu")
     searcher.add(list("abcdefg"), DOCUMENTS[:7])
     weighted = searcher.scorer.weighted_terms("Fox and zebra")  # type: ignore[attr-defined]
@@ -277,6 +277,6 @@ def test_bm25_alone_is_ours_in_a_search_and_mtebs_own_in_mteb() -> None:
 
 
 @pytest.mark.parametrize("name", ["bm25:window=9", "mteb/baseline-bm25s"])
-def test_what_embeds_nothing_gives_no_neighbours(name: str) -> None:
+def test_what_embeds_nothing_expands_no_queries(name: str) -> None:
     with pytest.raises(IncompatibleError, match=f"expand needs an encoder, .* got '{name}'"):
         make_scorer(f"bm25:expand={name}")

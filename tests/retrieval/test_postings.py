@@ -39,7 +39,7 @@ def made(texts: Sequence[Sequence[int]] = TEXTS, calls: Sequence[tuple[int, int,
     return postings
 
 
-def asked(
+def query_terms(
     queries: Sequence[Sequence[int]], matches: Sequence[Mapping[int, float]], n: int = 10
 ) -> QueryTerms:
     """The terms of queries, with their matches among the terms 0 to `n - 1`."""
@@ -80,22 +80,24 @@ def test_scores_equal_loops_in_blocks_for_one_query_and_for_several(matches, cal
     postings = made(TEXTS, calls)
     assert len(postings._blocks) == n_blocks and len(postings) == 8
     want = np.array(by_loops(TEXTS, QUERIES, matches))
-    assert postings.scores(asked(QUERIES, matches)) == pytest.approx(want, abs=1e-6)
+    assert postings.scores(query_terms(QUERIES, matches)) == pytest.approx(want, abs=1e-6)
     for query, row in zip(QUERIES, want, strict=True):
-        assert postings.scores(asked([query], matches))[0] == pytest.approx(row, abs=1e-6)
+        assert postings.scores(query_terms([query], matches))[0] == pytest.approx(row, abs=1e-6)
 
 
 def test_a_score_and_idfs_are_those_by_hand() -> None:
     postings = made([[0, 0, 1], [1]], [(0, 2, 2)])
     # idf = ln(1 + 1.5 / 1.5), and 1.5 * (0.25 + 0.75 * 3 / 2) = 2.0625
-    assert postings.scores(asked([[0]], ALONE, 2)).tolist() == [pytest.approx([math.log(2) * 2 / 4.0625, 0])]
+    assert postings.scores(query_terms([[0]], ALONE, 2)).tolist() == [
+        pytest.approx([math.log(2) * 2 / 4.0625, 0])
+    ]
     assert postings.idf.tolist() == pytest.approx([math.log(2), math.log(1.2)])
     assert postings.idf_of(np.array([1, -1])).tolist() == pytest.approx([math.log(1.2), math.log(6)])
 
 
 def test_many_texts_of_few_terms_are_scored_for_a_later_term() -> None:
     texts = [*[[0]] * 6, [1]]
-    got = made(texts, [(0, 6, 1), (6, 7, 2)]).scores(asked([[1, 0]], ALONE, 2))
+    got = made(texts, [(0, 6, 1), (6, 7, 2)]).scores(query_terms([[1, 0]], ALONE, 2))
     assert got == pytest.approx(np.array(by_loops(texts, [[1, 0]], ALONE)))
 
 
@@ -111,7 +113,7 @@ def test_what_stays_scores_as_if_there_had_never_been_more() -> None:
     ]
     fresh = made(kept, [(0, 6, 8)])
     assert postings.idf.tolist() == fresh.idf.tolist() and postings.highest_idf == fresh.highest_idf
-    query = asked([[0, 5], [7, 7]], ALONE, 8)
+    query = query_terms([[0, 5], [7, 7]], ALONE, 8)
     assert postings.scores(query) == pytest.approx(fresh.scores(query), abs=1e-6)
     assert postings.has(5, np.array([7, 0])).tolist() == [True, False]
 
@@ -120,12 +122,14 @@ def test_saved_postings_score_as_before_and_know_the_terms_of_each_text() -> Non
     postings = made()
     restored = Postings()
     restored.restore(dict(postings.state()))
-    assert np.array_equal(restored.scores(asked(QUERIES, NEAR)), postings.scores(asked(QUERIES, NEAR)))
+    assert np.array_equal(
+        restored.scores(query_terms(QUERIES, NEAR)), postings.scores(query_terms(QUERIES, NEAR))
+    )
     terms = np.array([9, 0, 6])
     for index, text in enumerate(TEXTS):
         assert restored.has(index, terms).tolist() == [term in text for term in terms]
 
 
 def test_without_texts_or_terms_there_are_no_scores() -> None:
-    assert Postings().scores(asked([[]], ALONE, 0)).shape == (1, 0)
-    assert made([[], []], [(0, 2, 1)]).scores(asked([[0]], ALONE, 1)).tolist() == [[0, 0]]
+    assert Postings().scores(query_terms([[]], ALONE, 0)).shape == (1, 0)
+    assert made([[], []], [(0, 2, 1)]).scores(query_terms([[0]], ALONE, 1)).tolist() == [[0, 0]]

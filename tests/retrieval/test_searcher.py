@@ -87,14 +87,14 @@ def test_each_vector_has_the_characters_of_its_tokens(folder: Path, n: int, tail
         assert spans[-1][1] == len(text)
 
 
-def test_a_hit_of_one_vector_shows_a_window_only_if_passages_are_asked_for(folder: Path) -> None:
+def test_a_hit_of_one_vector_shows_a_window_only_if_passages_are_requested(folder: Path) -> None:
     texts = {"long": tiny.text(300), "short": "a b"}
-    for asked in (True, False):
-        made = longembed.search(f"{folder}{FUSED}", device="cpu", passages=asked)
+    for shows in (True, False):
+        made = longembed.search(f"{folder}{FUSED}", device="cpu", passages=shows)
         made.add(list(texts), list(texts.values()))
         hits = {hit.id: hit for hit in made.search(QUERY)}
-        # what is not asked for a window shows all that was read
-        assert (len(hits["long"].passage) <= passages.WINDOW_CHARS) or not asked
+        # without a window a hit shows all the text that was read
+        assert (len(hits["long"].passage) <= passages.WINDOW_CHARS) or not shows
         assert hits["long"].passage == texts["long"][hits["long"].start : hits["long"].end]
         assert hits["long"].end < len(texts["long"]) / 2
         assert (hits["short"].start, hits["short"].end, hits["short"].passage) == (0, 3, "a b")
@@ -288,12 +288,12 @@ def test_a_call_that_fails_changes_nothing(folder: Path, tail, place, at, error,
 
 
 @pytest.mark.parametrize("tail", ["+pi@64:vectors=8", FUSED])
-def test_a_question_costs_no_look_at_the_model_or_the_store(folder, tail, tmp_path, monkeypatch) -> None:
+def test_a_question_costs_no_look_at_the_model_or_the_cache(folder, tail, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path))
     made = searcher(f"{folder}{tail}")
     want = made.search(QUERY)  # its passages are encoded and kept
     monkeypatch.setattr(identity, "digest", lambda *_: pytest.fail("the model was compared"))
-    monkeypatch.setattr(EmbeddingCache, "get_many", lambda *_: pytest.fail("the store was read"))
+    monkeypatch.setattr(EmbeddingCache, "get_many", lambda *_: pytest.fail("the cache was read"))
     assert made.search(QUERY) == want
 
 

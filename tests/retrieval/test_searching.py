@@ -60,9 +60,9 @@ def slow_scores(
     mean, matrix = np.zeros(32), np.eye(32)
     if power is not None:
         mean, matrix = slow_whitening(np.concatenate(fitted_on), power)
-    asked = [np.atleast_2d(np.asarray(rows))[0] for rows in plain.encode_query(QUERIES["text"])]
+    query_vectors = [np.atleast_2d(np.asarray(rows))[0] for rows in plain.encode_query(QUERIES["text"])]
     scores: dict[str, dict[str, float]] = {}
-    for name, query in zip(QUERIES["id"], asked, strict=True):
+    for name, query in zip(QUERIES["id"], query_vectors, strict=True):
         q = unit((query - mean) @ matrix)
         of_documents = {}
         for key, rows in zip(documents["id"], vectors, strict=True):
@@ -222,8 +222,8 @@ def test_the_score_is_the_mean_over_the_sentences(folder) -> None:
         model.index(corpus(0), **WHERE)
     want = dict.fromkeys(corpus(0)["id"], 0.0)
     for sentence in ("Aa bb cc.", "Dd aa?", "Never seen!"):
-        asked = Dataset.from_dict({"id": ["s"], "text": [sentence]})
-        for key, value in whole.search(asked, top_k=12, **WHERE)["s"].items():
+        queries = Dataset.from_dict({"id": ["s"], "text": [sentence]})
+        for key, value in whole.search(queries, top_k=12, **WHERE)["s"].items():
             want[key] += value / 3
     got = parts.search(SEVERAL_SENTENCES, top_k=12, **WHERE)
     assert got["q0"] == pytest.approx(want, abs=1e-5)

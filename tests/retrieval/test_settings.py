@@ -45,7 +45,7 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(f
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("settings", "message"),
     [
         ("index=ivf", "^unknown parameter of se 'index'"),
         ("fusion=splade", "^fusion must be bm25, got 'splade'"),
@@ -59,10 +59,10 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(f
         ("vectors=4,query=words", "^query must be one of sentences, tokens, got 'words'"),
     ],
 )
-def test_a_wrong_value_is_told_before_the_base_is_read(asked: str, message: str, monkeypatch: Any) -> None:
+def test_a_wrong_value_is_told_before_the_base_is_read(settings: str, message: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(repository.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(InputError, match=message):
-        mteb.get_model_meta(f"org/x+se:{asked}")
+        mteb.get_model_meta(f"org/x+se:{settings}")
 
 
 def test_queries_by_sentence_need_several_vectors(folder: Path) -> None:

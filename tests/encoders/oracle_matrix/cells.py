@@ -48,7 +48,7 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
     outcome = Outcome()
     dtypes: dict[str, torch.dtype] = {}
     for label in labels or [*VARIANTS, "pcw"]:
-        key, params, target = asked(label, family)
+        key, params, target = requested(label, family)
         # the oracles of the other families know the defaults
         if not family.fits(STRATEGIES[key]) or (family is not Rotary and label not in (key, "pcw")):
             continue
@@ -74,7 +74,7 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
     return outcome
 
 
-def asked(label: str, family: type) -> tuple[str, dict[str, Any], int]:
+def requested(label: str, family: type) -> tuple[str, dict[str, Any], int]:
     """Strategy, parameters and target of a cell."""
     key, params = VARIANTS.get(label, ("pcw", {}))
     if family is Absolute and key == "none":

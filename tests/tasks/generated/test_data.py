@@ -41,16 +41,16 @@ def test_only_the_relevant_document_has_what_answers(task, length) -> None:
     split = f"test_{length}"
     data = task.generate(split)
     texts = {row["id"]: row["text"] for row in data["corpus"]}
-    asked = {query["id"]: query["text"] for query in data["queries"]}
-    assert len(set(texts.values())) == 100 and len(set(asked.values())) == len(asked) == 50
+    queries = {query["id"]: query["text"] for query in data["queries"]}
+    assert len(set(texts.values())) == 100 and len(set(queries.values())) == len(queries) == 50
     for query, relevant in data["relevant_docs"].items():
         (document,) = relevant
         item = data["corpus"].hidden[int(document[1:])]
         answer = item.text
         assert {name for name, text in texts.items() if answer in text} == {document}
-        assert asked[query] == item.query
+        assert queries[query] == item.query
         if task is LongEmbedPasskey:
-            person = asked[query].removeprefix("what is the pass key for ").removesuffix("?")
+            person = queries[query].removeprefix("what is the pass key for ").removesuffix("?")
             assert answer.startswith(f"{person}'s pass key is ")
 
 

@@ -22,7 +22,7 @@ def test_fixed_depth_is_met_to_half_a_sentence(depth: float, n_words: int) -> No
 
 
 @BOTH
-def test_only_the_splits_asked_for_are_made(task, monkeypatch) -> None:
+def test_only_the_requested_splits_are_made(task, monkeypatch) -> None:
     made: list[str] = []
     generate = task.generate
     monkeypatch.setattr(task, "generate", staticmethod(lambda split: made.append(split) or generate(split)))

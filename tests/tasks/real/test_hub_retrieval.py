@@ -76,7 +76,9 @@ def test_a_folder_works_without_any_hub(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("offline", [False, True])
-def test_a_hub_that_cannot_be_asked_is_named_with_what_works_offline(offline, tmp_path, monkeypatch) -> None:
+def test_a_hub_that_cannot_be_reached_is_named_with_what_works_offline(
+    offline, tmp_path, monkeypatch
+) -> None:
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     with LoopbackHub() as closed:
         closed.patch(monkeypatch, tmp_path)
