@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
     if not sections["hub"]["answers"] and not sections["hub"]["offline (HF_HUB_OFFLINE)"]:
         problems.append(
             f"the hub at {sections['hub']['address']} does not answer, so only models and data of the cache can be "
-            "used; HF_HUB_OFFLINE=1 says that this is wanted."
+            "used; set HF_HUB_OFFLINE=1 if that is intended."
         )
     if args.json:
         print(json.dumps({**sections, "problems": problems}, indent=2))

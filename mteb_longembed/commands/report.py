@@ -66,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
     print(FORMATS[args.format](by_length(results) if args.by_length else by_strategy(results)))
     if args.format == "terminal" and args.by_length:
         print(
-            "not run: there is no result; > N: nor is there one, and the documents are longer than the N tokens read."
+            "not run: no result; > N: no result, and the documents are longer than the N tokens that the model reads."
         )
     elif args.format == "terminal" and covers_benchmark(results):
         means = ", ".join(f"{name} {mean}" for name, mean in PUBLIC.items())

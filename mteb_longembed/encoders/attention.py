@@ -85,8 +85,8 @@ def current() -> Batch:
     batch = _CURRENT.get()
     if batch is None:
         raise ModelError(
-            "the transformer of an extended model was called directly, but only its SentenceTransformer tells it where "
-            "documents end: call the SentenceTransformer."
+            "the transformer of an extended model was called directly, without the lengths of documents: call its "
+            "SentenceTransformer."
         )
     return batch
 

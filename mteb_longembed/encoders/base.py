@@ -238,5 +238,5 @@ def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> Pretrai
         message = " ".join(str(error).split())[:160]
         why = f"has a config.json that transformers does not accept: {type(error).__name__}: {message}"
         if "auto_map" in raw and not runs_code and isinstance(error, (ValueError, KeyError, ImportError)):
-            why = "brings its own model code, which runs only if you ask for it: pass trust_remote_code=True"
+            why = "has its own model code, which runs only on request: pass trust_remote_code=True"
         raise ModelError(f"{files.path} {why}.") from error

@@ -61,8 +61,7 @@ def encode_windows(
         )
     if not getattr(model.tokenizer, "is_fast", False):
         raise IncompatibleError(
-            "encode_windows needs a tokenizer that says where its tokens stand in a text (a fast one of transformers): "
-            "use encode_document."
+            "encode_windows needs a tokenizer with token offsets (a fast one of transformers): use encode_document."
         )
     rows = []
     encoded = model.encode_document(list(documents.values()))

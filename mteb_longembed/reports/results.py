@@ -113,7 +113,7 @@ def _read_model(folder: Path) -> dict[str, Any]:
             if "target_len" in experiment:
                 model["target"] = read_tokens("the target", experiment["target_len"])
     except (DataError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"model_meta.json beside it says no name and 'experiment_kwargs': {error}.") from None
+        raise DataError(f"model_meta.json beside it lacks a name or 'experiment_kwargs': {error}.") from None
     return model
 
 

@@ -131,7 +131,7 @@ def _described_by_files(base: Base) -> ModelMeta:
         except Exception as error:  # from any library: missing facts of a card must not end a run
             why = " ".join(str(error).split())[:160].rstrip(".")
             warnings.warn(
-                f"licence and languages of {base.files.path} stay unknown, because mteb cannot read what the hub says "
+                f"licence and languages of {base.files.path} stay unknown, because mteb cannot read the hub's metadata "
                 f"({type(error).__name__}: {why}).",
                 stacklevel=2,
             )
