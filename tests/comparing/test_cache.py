@@ -128,7 +128,7 @@ def test_new_ids_do_not_change_the_score_of_documents_that_look_equal(base, tmp_
         task = files_task(dict(zip(names, texts, strict=True)), {"q": texts[0]}, {"q": {names[0]: 1}})
         result = run(base, task, tmp_path / f"out{order}")
         assert score(result) == pytest.approx(100 * gains / n_equal)
-        assert any("equal scores" in sentence for sentence in result.texts("caution"))
+        assert any("has ties" in sentence for sentence in result.texts("caution"))
 
 
 def test_a_document_with_the_id_of_the_query_can_be_left_out_and_has_scores_of_its_own(base, tmp_path):
