@@ -77,7 +77,8 @@ def test_a_leader_that_is_not_sure_says_who_may_be_best() -> None:
 def test_three_rivals_are_named_whose_share_is_at_least_one_in_a_hundred(n_rivals) -> None:
     leader, rival, last = LEADING
     rivals = [replace(rival, id=str(n), label=f"+rival{n}", near_share=0.01) for n in range(n_rivals)]
-    found = advice([leader, *rivals, replace(last, near_share=0.0099)]).certainty
+    rare = replace(last, standing=rival.standing, near_share=0.0099)
+    found = advice([leader, *rivals, rare]).certainty
     names = [f"+rival{n} (1 %)" for n in range(n_rivals)]
     if n_rivals == 4:
         names[3:] = ["1 more"]
@@ -96,6 +97,10 @@ def test_with_fewer_than_six_clusters_nothing_is_claimed(n, n_clusters, begin) -
     found = advice(summary({GOOD: n, BASE: 0}, n), n_queries=n, n_clusters=n_clusters)
     assert (found.verdict, found.typed) == ("nothing", "") and found.certainty.startswith(begin)
     assert "judge 40 or more" in found.certainty
+
+
+def test_six_clusters_are_enough_for_a_claim() -> None:
+    assert advice(summary({GOOD: 6, BASE: 0}, 6), n_queries=6, n_clusters=6).verdict == "winner"
 
 
 def test_the_only_one_is_not_called_a_winner_of_anything() -> None:
@@ -197,7 +202,8 @@ def test_bm25_without_query_expansion_is_cheaper_than_with_it() -> None:
     near = Candidate(name, "", "bm25", bm25=BM25Settings.parse(name))
     found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_clusters=500)
     assert found.recommended == LEXICAL.id
-    assert advice(summary({near: 400}, 500)).price.startswith("It encodes each term once, about ")
+    # the model reads terms, and no share of the text
+    assert advice(summary({near: 400}, 500)).price == "It encodes each term once, about 0 tokens."
 
 
 # ---- what to type
@@ -231,6 +237,13 @@ def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate
     assert typed == f'mteb_longembed.search("{candidate.name}", language="deu")'
 
 
+def test_names_are_typed_with_their_own_letters_and_without_escapes() -> None:
+    (row,) = summary({Candidate("org/größe+ntk@4096", "org/größe", "strategy"): 40}, 50)
+    assert type_next(row, SETTING) == 'mteb_longembed.load("org/größe+ntk@4096")'
+    cut = type_next(replace(row, chunker="halves"), SETTING)
+    assert cut == 'mteb_longembed.search("org/größe+ntk@4096", chunker=halves)'
+
+
 # ---- cautions
 
 
@@ -249,6 +262,13 @@ def test_what_misleads_is_said_where_it_is_true(cost, tied, said) -> None:
     scores = frame({BASE: {KEY: answers(4, 8)}}, tied)
     found = cautions(scores, summary({BASE: 4, GOOD: 2}, 8, of={BASE: cost}))
     assert len(found) == bool(said) and all(said in note.text for note in found)
+
+
+def test_a_base_is_cautioned_about_also_where_another_candidate_leads() -> None:
+    rows_of = summary({GOOD: 6, BASE: 4}, 8, of={BASE: {"share_unknown": 0.9}})
+    assert rows_of[0].id == GOOD.id
+    (note,) = cautions(frame({GOOD: {KEY: answers(6, 8)}, BASE: {KEY: answers(4, 8)}}), rows_of)
+    assert note.text.startswith("90 % of the documents' tokens are unknown to the tokenizer of base:")
 
 
 # ---- a gate, and shares
@@ -270,6 +290,13 @@ def test_a_gate_closes_if_the_whole_interval_is_below_zero() -> None:
     assert not gate(slightly, setting, GOOD.id, BASE.id)[0]
     with pytest.raises(InputError, match="a gate needs two runs that have finished"):
         gate(scores, setting, GOOD.id, FUSED.id)
+
+
+def test_a_gate_stays_open_where_the_interval_ends_at_zero() -> None:
+    # three of eight queries are the same: too few differ, and the upper end is exactly 0
+    scores = frame({GOOD: {KEY: answers(8, 8)}, BASE: {KEY: answers(3, 8)}})
+    is_open, said = gate(scores, Setting(n_queries=8, n_clusters=8), GOOD.id, BASE.id)
+    assert is_open and " to +0.0) on 8 queries." in said
 
 
 def test_only_exactly_none_and_all_are_0_and_100_percent() -> None:
