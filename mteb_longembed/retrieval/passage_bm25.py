@@ -207,6 +207,8 @@ class PassageBM25:
                 own = slice(starts[index], starts[index] + self._counts[index])
                 start, end = self._spans[own][scores[own].argmax()].tolist()
                 text = self._documents.texts[index]
+                if start == _TO_THE_END:  # a text without words
+                    start = 0
                 spans.append(self._narrowed(text, start, min(end, len(text)), weights))
             passages.append(spans)
         return passages

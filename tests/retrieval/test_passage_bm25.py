@@ -19,6 +19,7 @@ from mteb_longembed.retrieval.analyzer import Analyzer
 from mteb_longembed.retrieval.expansion import QueryExpansion
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.passage_bm25 import VERSION, PassageBM25
+from mteb_longembed.retrieval.passages import WINDOW_CHARS
 from mteb_longembed.retrieval.scorer import Documents, full_name, full_revision
 from mteb_longembed.retrieval.settings import BM25Settings
 from tests.own_data import terms_of
@@ -146,6 +147,46 @@ def test_scores_are_those_of_loops_at_once_and_in_parts(
         assert scorer.scores(QUERIES) == pytest.approx(np.array(want), abs=2e-5)
 
 
+def test_a_few_queries_at_a_time_have_the_same_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    want = fitted(DOCUMENTS, window=4).scores(QUERIES)
+    for n_scores in (1, 200):  # less than one query has, and two queries
+        monkeypatch.setattr(passage_bm25, "_MATRIX", n_scores)
+        assert fitted(DOCUMENTS, window=4).scores(QUERIES) == pytest.approx(want, abs=1e-6)
+
+
+def test_new_documents_bring_their_own_language() -> None:
+    scorer = fitted(["die Häuser", "das Boot"])
+    assert (scorer.scores(["Haus"])[0] > 0).tolist() == [False, False]
+    scorer.fit(as_documents(["die Häuser", "das Boot"], "deu-Latn"))
+    assert (scorer.scores(["Haus"])[0] > 0).tolist() == [True, False]
+
+
+def test_a_passage_has_the_sentences_whose_terms_weigh_most_in_the_best_window() -> None:
+    before, after = "It rained all day. " * 40, "Nobody came to see. " * 40
+    texts = ["moss and reef", f"{before}The fox took a key. {after}", "Gate."]
+    for window in (None, 60):
+        found = fitted(texts, window=window).passages(["a fox with a key", "gate"], [[1], [2, 0]])
+        (of_second,), (of_third, of_first) = (
+            [texts[i][slice(*span)] for i, span in zip(indices, spans, strict=True)]
+            for indices, spans in zip([[1], [2, 0]], found, strict=True)
+        )
+        assert "The fox took a key." in of_second and len(of_second) <= WINDOW_CHARS
+        assert (of_third, of_first) == ("Gate.", "moss and reef")
+
+
+def test_a_passage_is_found_also_where_a_text_or_the_corpus_has_few_words() -> None:
+    scorer = fitted(["fox", ""])
+    assert scorer.passages(["zebra lynx fox", ""], [[0, 1], [1]]) == [[(0, 3), (0, 0)], [(0, 0)]]
+
+
+def test_the_weights_that_are_shown_have_four_digits() -> None:
+    scorer = PassageBM25(expansion=QueryExpansion(Model()))
+    scorer.fit(as_documents(DOCUMENTS))
+    weights = [one for of_term in scorer.weighted_terms("fox kiln moss").values() for one in of_term.values()]
+    assert [one for one in weights if one != round(one, 4)] == []
+    assert [one for one in weights if one != round(one, 3)] != []
+
+
 def test_what_is_added_is_counted_once_and_nothing_else_again(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     counted: list[int] = []
@@ -219,6 +260,12 @@ def test_only_the_first_tokens_are_read() -> None:
     scorer = make_scorer("bm25@8")  # 6 words
     scorer.fit(as_documents(["one two three four five six lighthouse", "lighthouse"]))
     assert (scorer.scores(["lighthouse"]) > 0).tolist() == [[False, True]]
+
+
+def test_a_scorer_describes_itself_by_its_meta_or_as_mtebs_baseline() -> None:
+    meta = mteb.get_model_meta("bm25:window=9")
+    assert PassageBM25(meta=meta).meta is meta
+    assert PassageBM25().meta.name == "mteb/baseline-bm25s"
 
 
 def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
