@@ -1,13 +1,15 @@
 """Vectors on disk: what loops over all of them give, a block in memory at a time."""
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 
+from mteb_longembed.encoders.whitening import sampled_rows
 from mteb_longembed.errors import NumberError
 from mteb_longembed.retrieval import vectors
-from mteb_longembed.retrieval.vectors import CorpusVectors, document_scores
+from mteb_longembed.retrieval.vectors import CorpusVectors, WindowTokens, document_scores
 
 
 def corpus(seed: int) -> tuple[list[np.ndarray], np.ndarray]:
@@ -74,3 +76,122 @@ def test_thousands_of_documents_with_64_vectors_are_never_in_memory_as_a_whole(m
 def test_a_vector_that_is_not_finite_is_refused() -> None:
     with pytest.raises(NumberError, match="vectors must be finite numbers"):
         CorpusVectors().append([np.array([1.0, np.nan])])
+
+
+class Disk:
+    """An index in memory: what is written is read again."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, *parts: np.ndarray) -> None:
+        self.written[name] = np.concatenate(parts)
+
+    def arrays(self, group: str, arrays: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+        for name, array in (arrays or {}).items():
+            self.array(f"{group}.{name}", array)
+        start = f"{group}."
+        return {name[len(start) :]: rows for name, rows in self.written.items() if name.startswith(start)}
+
+
+def reopened(made: CorpusVectors) -> Any:
+    disk: Any = Disk()
+    made.save(disk, "it")
+    opened = type(made)()
+    opened.restore(disk, "it")
+    return opened
+
+
+def check_same(made: CorpusVectors, documents: list[np.ndarray]) -> None:
+    """The vectors are exactly those of the documents, however they are read."""
+    rows = np.concatenate(documents).astype(np.float32)
+    assert (len(made), made.n_vectors, made.width) == (len(documents), len(rows), rows.shape[1])
+    assert made.counts.tolist() == list(map(len, documents))
+    for index, document in enumerate(documents):
+        assert (made.document(index) == document.astype(np.float32)).all()
+    for first in (0, len(documents) // 2, len(documents)):
+        blocks = [(counts.tolist(), block) for counts, block in made.blocks(first)]
+        assert [n for counts, _ in blocks for n in counts] == list(map(len, documents[first:]))
+        assert sum(len(block) for _, block in blocks) == sum(map(len, documents[first:]))
+        if blocks:
+            assert (
+                np.concatenate([block for _, block in blocks]) == rows[-sum(map(len, documents[first:])) :]
+            ).all()
+    assert (made.sample() == rows).all()
+    for most in (1, 7, 50):
+        assert (made.sample(most) == rows[sampled_rows(len(rows), most)]).all()
+
+
+def test_vectors_are_the_same_when_documents_are_added_left_out_saved_and_opened() -> None:
+    documents, _ = corpus(3)
+    made = kept(documents[:20])
+    check_same(made, documents[:20])
+    made.keep_first(15)
+    made.append(documents[20:])
+    documents[15:20] = []
+    check_same(made, documents)
+    opened = reopened(made)
+    check_same(opened, documents)
+    opened.append(documents[:5])
+    documents += documents[:5]
+    check_same(opened, documents)
+    check_same(reopened(opened), documents)
+    stay = np.arange(len(documents)) % 3 > 0
+    documents = [document for document, stays in zip(documents, stay, strict=True) if stays]
+    for one in (made, opened):
+        one.keep(stay[: len(one)])
+        one.append([np.ones(6)])
+        check_same(one, [*documents[: len(one) - 1], np.ones((1, 6))])
+
+
+def slow_window_scores(documents: list[np.ndarray], queries: list[np.ndarray]) -> np.ndarray:
+    """The mean over the vectors of a query of the best token of a window; of the best window of each document."""
+    found = np.full((len(queries), len(documents)), -np.inf)
+    for row, query in enumerate(queries):
+        for column, windows in enumerate(documents):
+            for window in windows.reshape(-1, *windows.shape[-2:]):
+                tokens = window[window.any(axis=1)]
+                if len(tokens):
+                    found[row, column] = max(found[row, column], (query @ tokens.T).max(axis=1).mean())
+    return found
+
+
+def test_of_token_vectors_the_best_window_counts_also_when_documents_are_left_out_saved_and_opened() -> None:
+    draw = np.random.default_rng(4)
+    documents = [draw.normal(size=(n, 5, 6)) for n in (1, 4, 2, 3, 1, 9, 2)]
+    documents.append(draw.normal(size=(4, 6)))  # one window
+    for number, document in enumerate(documents):
+        document[..., 5 - number % 3 :, :] = 0  # windows with fewer tokens
+    documents[3][1] = 0  # a window without tokens
+    queries = [draw.normal(size=(n, 6)) for n in (3, 1, 2)]
+    given = np.concatenate(queries), None, 0.0, None, np.array([3, 1, 2])
+
+    def check(made: CorpusVectors, numbers: list[int]) -> None:
+        want = slow_window_scores([documents[number] for number in numbers], queries)
+        assert document_scores(made, *given) == pytest.approx(want, abs=1e-5)
+
+    made = WindowTokens()
+    made.append(documents[:5])
+    made.append(documents[5:])
+    check(made, list(range(8)))
+    opened = reopened(made)
+    check(opened, list(range(8)))
+    stay = np.array([1, 0, 1, 1, 1, 1, 0, 1], bool)
+    for one in (made, opened):
+        one.keep(stay)
+        check(one, [0, 2, 3, 4, 5, 7])
+        one.keep_first(4)
+        one.append(documents[6:7])
+        check(one, [0, 2, 3, 4, 6])
+
+
+def test_a_score_is_divided_by_the_length_of_its_vector_after_the_offset_of_its_query() -> None:
+    documents, queries = corpus(5)
+    offsets = np.arange(12.0)[:, None].astype(np.float32)
+    lengths = np.arange(1.0, 1 + sum(map(len, documents)), dtype=np.float32)
+    found = document_scores(kept(documents), queries, None, offsets, lengths)
+    ends = np.cumsum(list(map(len, documents)))
+    for query, offset, row in zip(queries, offsets, found, strict=True):
+        scores = (np.concatenate(documents) @ query + offset) / lengths
+        want = [max(own) for own in np.split(scores, ends[:-1])]
+        assert row == pytest.approx(want, abs=1e-4)
