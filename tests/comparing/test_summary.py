@@ -68,6 +68,14 @@ def test_tasks_weigh_the_same_however_many_splits_they_have() -> None:
     assert by_split(scores)["score"].tolist() == [pytest.approx(100), pytest.approx(100), 0]
 
 
+def test_candidates_are_compared_on_the_queries_that_all_have_answered() -> None:
+    scores = frame({GOOD: {KEY: answers(30)}, BASE: {KEY: answers(20)}})
+    unanswered = (scores["candidate"] == BASE.id) & (scores["query"] == "q0")
+    good, base = summarise(scores[~unanswered], [GOOD, BASE])
+    assert good.score.mean == pytest.approx(100 * 29 / 39)
+    assert base.score.mean == pytest.approx(100 * 19 / 39)
+
+
 def test_other_metrics_are_in_percent_and_a_table_has_a_column_for_everything() -> None:
     scores = frame({BASE: {KEY: answers(20)}, GOOD: {KEY: answers(30)}})
     scores["RR@5"] = scores["score"] / 2

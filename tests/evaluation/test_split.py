@@ -21,6 +21,21 @@ def test_a_split_has_its_own_copy_of_the_task(tmp_path) -> None:
     assert split.task.ignore_identical_ids and not task.ignore_identical_ids and task.k_values == k_values
 
 
+def test_a_split_has_the_name_of_the_task_and_the_given_metrics_or_the_main_score(tmp_path) -> None:
+    task = beir_task(beir(tmp_path, ["a b", "c d"], ["a"]))
+    (split,) = splits_of(task)
+    assert split.label == (task.metadata.name, "test") and split.metrics == (read_metric("nDCG@10"),)
+    given = (read_metric("RR@5"), read_metric("nDCG@20"))
+    assert splits_of(task, given)[0].metrics == given
+
+
+def test_a_task_that_was_unloaded_is_loaded_again(tmp_path) -> None:
+    task = beir_task(beir(tmp_path, ["a b", "c d"], ["a"]))
+    task.unload_data()
+    (split,) = splits_of(task)
+    assert split.corpus["id"][:] == ["d0", "d1"]
+
+
 def test_each_subset_is_a_split_of_its_own(tmp_path) -> None:
     task = beir_task(beir(tmp_path, ["a b", "c d"], ["a"]))
     task.dataset["other"] = copy.copy(task.dataset["default"])

@@ -162,7 +162,7 @@ def test_of_token_vectors_the_best_window_counts_also_when_documents_are_left_ou
     documents.append(draw.normal(size=(4, 6)))  # one window
     for number, document in enumerate(documents):
         document[..., 5 - number % 3 :, :] = 0  # windows with fewer tokens
-    documents[3][1] = 0  # a window without tokens
+    documents[3][1:] = 0  # windows without tokens
     queries = [draw.normal(size=(n, 6)) for n in (3, 1, 2)]
     given = np.concatenate(queries), None, 0.0, None, np.array([3, 1, 2])
 
