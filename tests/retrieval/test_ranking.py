@@ -1,11 +1,14 @@
 """The best documents of each query: equal to a stable sort of all scores, a block of queries at a time."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from mteb_longembed.errors import DataError
 from mteb_longembed.retrieval import ranking
 from mteb_longembed.retrieval.ranking import best_documents
 
@@ -13,11 +16,13 @@ from mteb_longembed.retrieval.ranking import best_documents
 class Given:
     """Scores that are given, for queries that are their numbers."""
 
-    def __init__(self, matrix: np.ndarray) -> None:
+    meta = SimpleNamespace(name="me/given", experiment_kwargs=None)
+
+    def __init__(self, matrix: np.ndarray | torch.Tensor) -> None:
         self.matrix = matrix
         self.asked: list[int] = []
 
-    def scores(self, queries: Sequence[str]) -> np.ndarray:
+    def scores(self, queries: Sequence[str]) -> np.ndarray | torch.Tensor:
         self.asked.append(len(queries))
         return self.matrix[list(map(int, queries))]
 
@@ -34,3 +39,17 @@ def test_the_best_documents_are_the_first_ones_of_a_stable_sort(n_scores: int, a
             assert pairs == [(-score, index) for score, index in ranked[:top_k]]
         assert scorer.asked == asked
     assert best_documents(Given(np.zeros((7, 0))), ["0"], 3, 0) == [[]]  # type: ignore[arg-type]
+
+
+def test_scores_may_be_a_tensor_of_a_model_that_is_trained() -> None:
+    scorer: Any = Given(torch.tensor([[1.0, 3.0, 2.0]], requires_grad=True))
+    assert best_documents(scorer, ["0"], 2, 3) == [[(3.0, 1), (2.0, 2)]]
+
+
+def test_a_matrix_of_another_shape_is_told_with_the_shape_that_it_must_have() -> None:
+    scorer: Any = Given(np.zeros((2, 4)))
+    message = (
+        r"^me/given must give scores as a matrix of 2 queries x 3 documents, got a ndarray of 2 x 4 float64"
+    )
+    with pytest.raises(DataError, match=message):
+        best_documents(scorer, ["0", "1"], 2, 3)
