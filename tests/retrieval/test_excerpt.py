@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mteb_longembed.retrieval.analyzer import Language
-from mteb_longembed.retrieval.passages import WINDOW_CHARS, best_run, excerpt
+from mteb_longembed.retrieval.passages import WINDOW_CHARS, best_run, excerpt, window_borders
 
 ENGLISH = Language.of("eng-Latn")
 
@@ -43,6 +43,23 @@ def test_a_model_that_scores_texts_chooses_the_sentences() -> None:
     assert excerpt(ANSWER, "Who?", 60, ENGLISH, scores=scores) == ANSWER and len(queries) == 1
 
 
+def test_a_model_chooses_between_two_sentences_and_is_not_asked_about_one_that_just_fits() -> None:
+    def scores(query: str, texts: Sequence[str]) -> np.ndarray:
+        assert len(texts) == 2
+        return np.array([0.0, 1.0])
+
+    assert (
+        excerpt(f"{FILLER[:57]}{ANSWER}", "What happened?", 60, ENGLISH, scores=scores) == f"[...] {ANSWER}"
+    )
+    assert excerpt(ANSWER, "Who?", len(ANSWER), ENGLISH, scores=scores) == ANSWER
+
+
+def test_pieces_of_a_long_sentence_overlap_by_half() -> None:
+    text = " ".join(f"item{number:03}" for number in range(60))
+    # the first two words are 96 to 111
+    assert excerpt(text, "item012 item013", 100, ENGLISH) == f"[...] {text[50:150].strip()} [...]"
+
+
 def test_a_text_without_blanks_is_cut_by_characters() -> None:
     text = "海边没有发生任何事情" * 40 + "阿达签署了灯塔的租约" + "海边没有发生任何事情" * 40
     shown = excerpt(text, "谁签署了灯塔的租约", 240, Language.of("zho-Hans"))
@@ -67,3 +84,25 @@ def test_the_run_of_chunks_with_the_best_maxsim_is_shown(seed: int) -> None:
                 scores[span] = similarities[:, first : last + 1].max(axis=1).mean()
     shown = best_run(similarities, spans)
     assert scores[shown] == max(scores.values())
+
+
+def test_of_equal_runs_of_chunks_the_first_is_shown() -> None:
+    assert best_run(np.ones((2, 3)), [(0, 400), (400, 800), (800, 1200)]) == (0, 400)
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "windows"),
+    [
+        (0, 4, [(0, 0)]),
+        (1, 2, [(0, 1)]),
+        (2, 2, [(0, 2)]),
+        (3, 2, [(0, 2), (1, 3)]),
+        (5, 4, [(0, 4), (2, 5)]),
+        (7, None, [(0, 7)]),
+    ],
+)
+def test_windows_of_words_overlap_by_half_and_there_is_at_least_one(
+    n: int, size: int | None, windows
+) -> None:
+    firsts, lasts = window_borders(n, size)
+    assert list(zip(firsts.tolist(), lasts.tolist(), strict=True)) == windows
