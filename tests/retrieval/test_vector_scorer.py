@@ -1,14 +1,20 @@
 """Scores and passages of vectors, for models that are not ours."""
 
+import re
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import mteb
 import numpy as np
+import pytest
 
+from mteb_longembed.retrieval.chunks import apply_chunker
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
+from tests.encoders.test_adapt import slow_whitening
 
 
 class WordCounts:
@@ -28,3 +34,89 @@ def test_a_window_with_the_vector_zero_is_a_passage_like_others() -> None:
     scorer.fit(Documents(["a"], [text]))
     (((start, end),),) = scorer.passages(["dog"], [[0]])
     assert "dog" in text[start:end] and "cat" not in text[start:end]
+
+
+#: Documents of one to four sentences, of which some have no word that the encoder knows.
+TEXTS = [
+    "Cat. Dog dog cat. Rain.",
+    "A dog and a cat and a cat.",
+    "Rain. Wind.",
+    "Dog. Cat dog dog dog. Cat cat dog. Cow dog.",
+    "Cow cow cat dog. Cat.",
+    "Cow. Dog cow.",
+]
+ASKED = ["cat cat dog", "cow", "rain"]
+
+
+class WordVectors(WordCounts):
+    """An encoder of mteb's that knows three words."""
+
+    def encode(self, inputs: Any, **_: Any) -> np.ndarray:
+        texts = [text.lower() for batch in inputs for text in batch["text"]]
+        return np.array([[text.count(word) for word in ("cat", "dog", "cow")] for text in texts], np.float32)
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in re.finditer(r"\w[^.]*\.", text)]
+
+
+def vectors_of(texts: Sequence[str]) -> np.ndarray:
+    return WordVectors().encode([{"text": texts}]).astype(float)
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
+
+
+def slow_cosines(texts: Sequence[str], power: float | None, fitted_on: Sequence[str]) -> list[np.ndarray]:
+    """The cosine of each query with each sentence of each text, `[queries, sentences]`."""
+    mean, matrix = np.zeros(3), np.eye(3)
+    if power is not None:
+        sentences = [text[slice(*span)] for text in fitted_on for span in sentence_spans(text)]
+        mean, matrix = slow_whitening(vectors_of(sentences), power)
+    asked = unit((vectors_of(ASKED) - mean) @ matrix)
+    found = []
+    for text in texts:
+        own = vectors_of([text[slice(*span)] for span in sentence_spans(text)])
+        found.append(asked @ unit((own - mean) @ matrix).T)
+    return found
+
+
+@pytest.mark.parametrize("power", [None, 0.5])
+@pytest.mark.parametrize("score", [None, "softmax"])
+def test_chunks_score_by_their_cosine_also_when_documents_are_added_and_left_out(power, score) -> None:
+    encoder = WordVectors()
+    cut = partial(apply_chunker, sentence_spans)
+    settings = SearchSettings(whiten=power, score=score, temperature=0.05 if score else None)
+    scorer = VectorScorer(Pass(lambda: encoder, cut), None, settings)
+
+    def check(numbers: list[int]) -> None:
+        texts = [TEXTS[number] for number in numbers]
+        of_texts = slow_cosines(texts, power, TEXTS[:5])  # the map stays
+        want = [cosines.max(axis=1) for cosines in of_texts]
+        if score:
+            want = [0.05 * np.log(np.exp(cosines / 0.05).mean(axis=1)) for cosines in of_texts]
+        assert scorer.scores(ASKED) == pytest.approx(np.stack(want, axis=1), abs=1e-4)
+        shown = scorer.passages(ASKED, [list(range(len(texts)))] * len(ASKED))
+        for row, spans in enumerate(shown):
+            for text, span, cosines in zip(texts, spans, of_texts, strict=True):
+                best = cosines[row, sentence_spans(text).index(span)]
+                assert best == pytest.approx(cosines[row].max(), abs=1e-4)
+
+    scorer.fit(Documents(list("abcde"), TEXTS[:5]))
+    check([0, 1, 2, 3, 4])
+    scorer.add(Documents(list("abcdef"), TEXTS))
+    check([0, 1, 2, 3, 4, 5])
+    scorer.keep(Documents(list("bdf"), [TEXTS[1], TEXTS[3], TEXTS[5]]), np.array([0, 1, 0, 1, 0, 1], bool))
+    check([1, 3, 5])
+    scorer.add(Documents(list("bdfa"), [TEXTS[1], TEXTS[3], TEXTS[5], TEXTS[0]]))
+    check([1, 3, 5, 0])
+
+
+def test_a_short_text_scores_as_its_cosine_with_the_query() -> None:
+    encoder = WordVectors()
+    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    scorer.fit(Documents(["a"], ["Cat."]))
+    found = scorer.text_scores("cat dog", ["Cat.", "Dog cat cat.", "Cow.", "Rain."])
+    assert found == pytest.approx([0.5**0.5, 3 / 10**0.5, 0, 0], abs=1e-6)
+    assert scorer.scores([]).shape == (0, 1)
