@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mteb_longembed.retrieval.analyzer import Language
-from mteb_longembed.retrieval.passages import WINDOW_CHARS, best_run, excerpt, window_borders
+from mteb_longembed.retrieval.passages import WINDOW_CHARS, best_run, excerpt, short_windows, window_borders
 
 ENGLISH = Language.of("eng-Latn")
 
@@ -88,6 +88,16 @@ def test_the_run_of_chunks_with_the_best_maxsim_is_shown(seed: int) -> None:
 
 def test_of_equal_runs_of_chunks_the_first_is_shown() -> None:
     assert best_run(np.ones((2, 3)), [(0, 400), (400, 800), (800, 1200)]) == (0, 400)
+
+
+def test_short_windows_have_whole_sentences_where_these_are_short_and_no_blank_ones() -> None:
+    assert short_windows("x" * 1100) == [(0, 500), (500, 1000), (1000, 1100)]
+    text = f"{'A' * 300}. {'B' * 190}. {'C' * 8}. {'D' * 20}."
+    assert [text[slice(*span)].split() for span in short_windows(text)] == [
+        text.split()[:2],
+        text.split()[2:],
+    ]
+    assert short_windows("") == short_windows(" \n " * 300) == []
 
 
 @pytest.mark.parametrize(

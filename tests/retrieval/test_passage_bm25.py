@@ -233,6 +233,13 @@ def test_the_terms_that_match_are_shown_as_people_write_them() -> None:
     assert scorer.matches("which key, lamp or fox?", texts[0]) == {"key": "keys"}
 
 
+def test_the_words_of_a_document_that_is_left_out_are_forgotten() -> None:
+    scorer = fitted(["keys keys and keys", "a key", "a lamp"])
+    assert scorer.matches("key", "a key") == {"key": "keys"}
+    scorer.keep(as_documents(["a key", "a lamp"]), np.array([False, True, True]))
+    assert scorer.matches("key", "a key") == {"key": "key"}
+
+
 @pytest.mark.parametrize("texts", [[], ["", " "], ["the and", "of"]])
 def test_an_empty_and_a_wordless_corpus_have_no_scores(texts: list[str]) -> None:
     for expansion in (None, QueryExpansion(Model())):
