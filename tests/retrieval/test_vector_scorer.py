@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import mteb
@@ -120,3 +121,29 @@ def test_a_short_text_scores_as_its_cosine_with_the_query() -> None:
     found = scorer.text_scores("cat dog", ["Cat.", "Dog cat cat.", "Cow.", "Rain."])
     assert found == pytest.approx([0.5**0.5, 3 / 10**0.5, 0, 0], abs=1e-6)
     assert scorer.scores([]).shape == (0, 1)
+
+
+class Products(WordVectors):
+    """Vectors that are compared by their product."""
+
+    model = SimpleNamespace(similarity_fn_name="dot")
+
+
+def test_vectors_of_a_model_with_the_dot_product_are_not_scaled() -> None:
+    encoder = Products()
+    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    scorer.fit(Documents(list("abcdef"), TEXTS))
+    assert scorer.scores(ASKED).tolist() == (vectors_of(ASKED) @ vectors_of(TEXTS).T).tolist()
+
+
+def test_each_sentence_of_a_query_is_searched_on_its_own_where_the_settings_say_so() -> None:
+    encoder = WordVectors()
+    whole, parts = (
+        VectorScorer(Pass(lambda: encoder), None, SearchSettings(query=query))
+        for query in (None, "sentences")
+    )
+    for scorer in (whole, parts):
+        scorer.fit(Documents(list("abcdef"), TEXTS))
+    want = whole.scores(["Cat cat.", "Cow?"]).mean(axis=0)
+    assert parts.scores(["Cat cat. Cow?"])[0] == pytest.approx(want, abs=1e-6)
+    assert whole.scores(["Cat cat. Cow?"])[0] != pytest.approx(want, abs=1e-2)
