@@ -10,6 +10,7 @@ import mteb
 import numpy as np
 import pytest
 
+from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.chunks import apply_chunker
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.scorer import Documents
@@ -147,3 +148,16 @@ def test_each_sentence_of_a_query_is_searched_on_its_own_where_the_settings_say_
     want = whole.scores(["Cat cat.", "Cow?"]).mean(axis=0)
     assert parts.scores(["Cat cat. Cow?"])[0] == pytest.approx(want, abs=1e-6)
     assert whole.scores(["Cat cat. Cow?"])[0] != pytest.approx(want, abs=1e-2)
+
+
+def test_a_scorer_knows_only_the_documents_of_its_last_fit_and_says_if_there_was_none() -> None:
+    encoder = WordVectors()
+    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    with pytest.raises(
+        InputError, match=r"^search needs an indexed corpus: call fit with documents first\.$"
+    ):
+        scorer.scores(ASKED)
+    for texts in (TEXTS, TEXTS[:1:-1]):
+        scorer.fit(Documents(list(map(str, range(len(texts)))), texts))
+        want = unit(vectors_of(ASKED)) @ unit(vectors_of(texts)).T
+        assert scorer.scores(ASKED) == pytest.approx(want, abs=1e-6)
