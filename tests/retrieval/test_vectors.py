@@ -162,6 +162,7 @@ def test_of_token_vectors_the_best_window_counts_also_when_documents_are_left_ou
     documents.append(draw.normal(size=(4, 6)))  # one window
     for number, document in enumerate(documents):
         document[..., 5 - number % 3 :, :] = 0  # windows with fewer tokens
+    documents[3] *= 0.01  # tokens of other documents would score more
     documents[3][1:] = 0  # windows without tokens
     documents[5][0, 1:] = 0  # a window with one
     queries = [draw.normal(size=(n, 6)) for n in (3, 1, 2)]
