@@ -21,6 +21,7 @@ TESTS = {
     "evaluation/resampling.py": "tests/evaluation/test_resampling.py",
     "evaluation/metrics.py": "tests/evaluation/test_metrics.py",
     "evaluation/evaluate.py": "tests/evaluation/test_evaluate.py",
+    "evaluation/split.py": "tests/evaluation/test_split.py tests/data/test_task.py",
     "encoders/weights.py": "tests/encoders/test_adapt.py",
     "encoders/whitening.py": "tests/encoders/test_adapt.py",
     "retrieval/hybrid.py": "tests/retrieval/test_hybrid.py",
@@ -29,7 +30,14 @@ TESTS = {
     "retrieval/postings.py": "tests/retrieval/test_postings.py",
     "retrieval/expansion.py": "tests/retrieval/test_expansion.py",
     "retrieval/vectors.py": "tests/retrieval/test_vectors.py",
-    "retrieval/passage_bm25.py": "tests/retrieval/test_passage_bm25.py",
+    "retrieval/ranking.py": "tests/retrieval/test_ranking.py tests/evaluation/test_evaluate.py",
+    "retrieval/passages.py": "tests/retrieval/test_excerpt.py",
+    "retrieval/vector_scorer.py": "tests/retrieval/test_vector_scorer.py tests/retrieval/test_searching.py",
+    "retrieval/pass_scorer.py": "tests/retrieval/test_vector_scorer.py tests/retrieval/test_searching.py",
+    "retrieval/passage_bm25.py": (
+        "tests/retrieval/test_passage_bm25.py tests/retrieval/test_hybrid.py "
+        "tests/retrieval/test_index.py::test_added_removed_and_replaced_documents_score_as_in_a_fresh_build"
+    ),
     "comparing/summary.py": "tests/comparing/test_summary.py tests/comparing/test_verdict.py",
     "comparing/verdict.py": "tests/comparing/test_verdict.py",
 }
