@@ -107,6 +107,7 @@ def test_chunks_score_by_their_cosine_also_when_documents_are_added_and_left_out
             want = [0.05 * np.log(np.exp(cosines / 0.05).mean(axis=1)) for cosines in of_texts]
         assert scorer.scores(ASKED) == pytest.approx(np.stack(want, axis=1), abs=1e-4)
         shown = scorer.passages(ASKED, [list(range(len(texts)))] * len(ASKED))
+        assert len(shown) == len(ASKED)
         for row, spans in enumerate(shown):
             for text, span, cosines in zip(texts, spans, of_texts, strict=True):
                 best = cosines[row, sentence_spans(text).index(span)]
