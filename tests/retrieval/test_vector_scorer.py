@@ -38,6 +38,16 @@ def test_a_window_with_the_vector_zero_is_a_passage_like_others() -> None:
     assert "dog" in text[start:end] and "cat" not in text[start:end]
 
 
+def test_the_better_one_of_two_short_windows_is_shown_and_one_alone_as_it_is() -> None:
+    encoder = WordCounts()
+    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    texts = ["A cat, a cat. " * 30 + "A dog, a dog. " * 30, "A dog."]
+    scorer.fit(Documents(["a", "b"], texts))
+    [(of_cat, _), (of_dog, short)] = scorer.passages(["cat", "dog"], [[0, 1], [0, 1]])
+    assert of_cat[0] == 0 < of_dog[0] and "cat" not in texts[0][slice(*of_dog)]
+    assert short == (0, 6)
+
+
 #: Documents of one to four sentences, of which some have no word that the encoder knows.
 TEXTS = [
     "Cat. Dog dog cat. Rain.",
