@@ -95,7 +95,7 @@ class VectorScorer(PassScorer):
             temperature = self.temperature
         if not self._scales:
             return document_scores(self._vectors, rows, temperature, counts=counts)
-        offsets: np.ndarray | float = 0.0
+        offsets = None
         if self._map is not None:
             # the map of document vectors is folded into the query vectors, which are few
             shift = self._map(np.zeros((1, rows.shape[1]), np.float32))

@@ -14,6 +14,8 @@ from .storage import Reader, Writer
 
 #: Bytes of vectors (in fp32) that are compared with the queries together.
 BLOCK_BYTES = 64 << 20
+#: Maximum number of their scores in memory at a time, unless one query has more.
+BLOCK_SCORES = 1 << 25
 
 
 class ByDocument:
@@ -210,7 +212,7 @@ def document_scores(
     vectors: CorpusVectors,
     queries: np.ndarray,
     temperature: float | None = None,
-    offsets: np.ndarray | float = 0.0,
+    offsets: np.ndarray | None = None,
     lengths: np.ndarray | None = None,
     counts: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -223,35 +225,59 @@ def document_scores(
         vectors: vectors of the documents.
         queries: query vectors, `[query vectors, d]`.
         temperature: temperature of the soft maximum over a document's vectors; None for the maximum.
-        offsets: offset of each query vector, `[query vectors, 1]`.
+        offsets: offset of each query vector, `[query vectors, 1]`; None for none.
         lengths: norm of each vector, `[vectors]`; None if all are 1.
         counts: number of vectors of each query, whose scores are averaged; None for one each.
     """
     # numpy's product reads mapped rows in place, and is about as fast as FAISS's flat index, which keeps a copy
     query_rows = np.ascontiguousarray(queries, np.float32)
-    n_queries = len(query_rows) if counts is None else len(counts)
-    matrix = np.empty((n_queries, len(vectors)), np.float32)
+    if counts is None:
+        counts = np.ones(len(query_rows), int)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    matrix = np.empty((len(counts), len(vectors)), np.float32)
     document = vector = 0
     for of_documents, rows in vectors.blocks():
-        scores = query_rows @ rows.T
-        if lengths is not None:
-            scores += offsets
-            scores /= lengths[vector : vector + len(rows)]
-        of_units = of_documents
+        columns = slice(document, document + len(of_documents))
+        norms = None if lengths is None else lengths[vector : vector + len(rows)]
         n_windows = None
+        of_units = of_documents
         if isinstance(vectors, WindowTokens):
-            n_windows, of_units = vectors.windows(document, document + len(of_documents))
-        if len(rows) > len(of_units):
-            if temperature is None:
-                scores = best_vector(scores, of_units)
-            else:
-                scores = all_vectors(scores, of_units, temperature)
-        if counts is not None:
-            starts = np.cumsum(counts) - counts
-            scores = np.add.reduceat(scores, starts, axis=0) / counts[:, None].astype(np.float32)
-        if n_windows is not None:
-            scores = best_vector(scores, n_windows)
-        matrix[:, document : document + len(of_documents)] = scores
-        document += len(of_documents)
+            n_windows, of_units = vectors.windows(columns.start, columns.stop)
+        for first, last in _query_blocks(starts, BLOCK_SCORES // len(rows)):
+            own = slice(starts[first], starts[last])
+            scores = query_rows[own] @ rows.T
+            if offsets is not None:
+                scores += offsets[own]
+            if norms is not None:
+                scores /= norms
+            if len(rows) > len(of_units):
+                scores = _of_units(scores, of_units, temperature)
+            if last - first < len(scores):
+                scores = np.add.reduceat(scores, starts[first:last] - starts[first], axis=0)
+                scores /= counts[first:last, None].astype(np.float32)
+            if n_windows is not None:
+                scores = best_vector(scores, n_windows)
+            matrix[first:last, columns] = scores
+        document = columns.stop
         vector += len(rows)
     return matrix
+
+
+def _query_blocks(starts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of queries that have at most this many vectors, at least one query each.
+
+    >>> list(_query_blocks(np.array([0, 2, 4, 9, 10]), 4))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    first = 0
+    while first < len(starts) - 1:
+        last = max(int(np.searchsorted(starts, starts[first] + most, "right")) - 1, first + 1)
+        yield first, last
+        first = last
+
+
+def _of_units(scores: np.ndarray, counts: np.ndarray, temperature: float | None) -> np.ndarray:
+    """Return the maximum over the vectors of each unit, or the soft maximum, `[query vectors, units]`."""
+    if temperature is None:
+        return best_vector(scores, counts)
+    return all_vectors(scores, counts, temperature)

@@ -29,8 +29,9 @@ def kept(documents: list[np.ndarray]) -> CorpusVectors:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch) -> None:
-    """Blocks of 20 vectors."""
+    """Blocks of 20 vectors, and of 5 query vectors."""
     monkeypatch.setattr(vectors, "BLOCK_BYTES", 4 * 6 * 20)
+    monkeypatch.setattr(vectors, "BLOCK_SCORES", 5 * 20)
 
 
 def test_the_best_vector_gives_the_score_of_a_document() -> None:
@@ -71,6 +72,26 @@ def test_thousands_of_documents_with_64_vectors_are_never_in_memory_as_a_whole(m
     assert {0, 300, n - 1} == set(np.argsort(-scores[0])[:3])
     # two blocks, each in fp32 and as read
     assert peak < 3.5 * block < 0.75 * n * several * width * 4
+
+
+def test_the_tokens_of_hundreds_of_queries_are_compared_in_blocks_too(monkeypatch) -> None:
+    monkeypatch.setattr(vectors, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(vectors, "BLOCK_SCORES", 1 << 16)
+    n, several, n_queries, n_tokens = 100, 16, 200, 20
+    draw = np.random.default_rng(0)
+    made = kept(list(draw.standard_normal((n, several, 6), np.float32)))
+    queries = draw.standard_normal((n_queries, n_tokens, 6), np.float32)
+    tracemalloc.start()
+    try:
+        scores = document_scores(made, queries.reshape(-1, 6), counts=np.full(n_queries, n_tokens))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    rows = np.concatenate([made.document(index) for index in range(n)]).reshape(n, several, 6)
+    for query in (0, 77, n_queries - 1):
+        want = (queries[query] @ rows.transpose(0, 2, 1)).max(axis=2).mean(axis=1)
+        assert scores[query] == pytest.approx(want, abs=1e-5)
+    assert peak < 4 * (1 << 20) < 4 * n * several * n_queries * n_tokens / 6
 
 
 def test_a_vector_that_is_not_finite_is_refused() -> None:
@@ -166,7 +187,7 @@ def test_of_token_vectors_the_best_window_counts_also_when_documents_are_left_ou
     documents[3][1:] = 0  # windows without tokens
     documents[5][0, 1:] = 0  # a window with one
     queries = [draw.normal(size=(n, 6)) for n in (3, 1, 2)]
-    given = np.concatenate(queries), None, 0.0, None, np.array([3, 1, 2])
+    given = np.concatenate(queries), None, None, None, np.array([3, 1, 2])
 
     def check(made: CorpusVectors, numbers: list[int]) -> None:
         want = slow_window_scores([documents[number] for number in numbers], queries)
