@@ -1,6 +1,6 @@
 """Miniatures of the zoo's models: the same class, files and kind of tokenizer, but tiny sizes.
 
-Sizes that change positions (table rows, rope parameters, layer kinds) are those of the originals.
+Sizes that change positions (table rows, rope parameters, layer kinds) are as in the originals.
 """
 
 import functools

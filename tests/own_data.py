@@ -94,6 +94,6 @@ def bm25(task: Any, **options: Any) -> TaskResult:
 
 
 def terms_of(texts: Sequence[str], language: str) -> list[list[str]]:
-    """The words of each text, as BM25 of ours reads them."""
+    """The words of each text, as our BM25 reads them."""
     words = Analyzer(Language.of(language))
     return [[word for word, _ in words.query_terms(text)] for text in texts]

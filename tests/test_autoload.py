@@ -36,7 +36,7 @@ def stand_in(tmp_path) -> Path:
 def python(code: str, *paths: Path, options: tuple[str, ...] = (), **env: str) -> subprocess.CompletedProcess:
     search = os.pathsep.join(map(str, paths))
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "MTEB_LONGEMBED"))}
-    # -S: neither this environment's own mteb nor its own .pth of ours
+    # -S: neither this environment's own mteb nor its own .pth of this package
     env = {**kept, "PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", **env}
     return subprocess.run([sys.executable, "-S", *options, "-c", code], env=env, **CAPTURED)
 

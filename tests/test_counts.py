@@ -34,7 +34,7 @@ sys.addaudithook(_note_open)
 
 
 def cost(call: Callable[[], Any], folder: Path | str = PACKAGE) -> SimpleNamespace:
-    """Which functions of ours ran, how often each did by its qualified name, and each file below a folder was opened.
+    """Which functions of the package ran, how often, and how often each file below a folder was opened.
 
     `ran` has the file and the qualified name of each call, in their order.
     """

@@ -165,7 +165,7 @@ def test_every_link_command_module_and_file_that_a_page_names_exists(path) -> No
 
 
 def commands_of(path: Path) -> list[str]:
-    """The commands of ours and of mteb's in a page, without comments."""
+    """The commands of this package and of mteb in a page, without comments."""
     found = []
     for block in re.findall(r"```console\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
         for line in re.findall(r"^\$ ((?:.*\\\n)*.*)$", block, re.MULTILINE):

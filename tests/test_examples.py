@@ -98,7 +98,7 @@ def test_a_trained_adapter_is_saved_and_found_again(run) -> None:
 
 
 def test_position_tuning_adds_rows(run) -> None:
-    assert run("position_tuning")["ROWS"] == 512 + 1024  # those of short inputs, and of long ones
+    assert run("position_tuning")["ROWS"] == 512 + 1024  # rows of short inputs, and of long ones
 
 
 def test_a_saved_index_answers_behind_fastapi(tmp_path, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""The examples for a cluster, on a real local Ray: workers and jobs are killed, and the rows are those of one process.
+"""The examples for a cluster, on a real local Ray: killed workers and jobs change no row.
 
 `tox -e examples` installs Ray. Elsewhere these tests are skipped.
 """
@@ -27,7 +27,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 MODEL = "mini-ape+pcw@32k:size=128"
 WINDOWS = f"{MODEL},vectors=window"
 SHARDS = 20
-#: How Ray names the process of a worker of ours.
+#: Ray's name for the process of our worker.
 WORKER = "ray::MapWorker(Map(Encoder))"
 
 if importlib.util.find_spec("ray") is None:

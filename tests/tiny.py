@@ -101,7 +101,7 @@ def sentence_transformer(
 def late(model_type: str, folder: Path, **settings: Any) -> MultiVectorEncoder:
     """A tiny model of late interaction, saved and loaded, with a map of tokens and words that no document keeps.
 
-    `settings` are those of its Transformer, such as `query_expansion`.
+    `settings` are its Transformer's, such as `query_expansion`.
     """
     path = str(transformer(model_type, folder / "transformer", **SLIDING.get(model_type, {})))
     inner = Transformer(path, **settings)

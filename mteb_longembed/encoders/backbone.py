@@ -305,7 +305,7 @@ def reader_of(model: nn.Sequential) -> nn.Module:
 
 
 def as_transformer(reader: nn.Module) -> Transformer:
-    """Return the first module of a model, if it is a Transformer.
+    """Return the first module in the list of a model, if it is a Transformer.
 
     Raises:
         ModelError: if it is another module, such as static embeddings.

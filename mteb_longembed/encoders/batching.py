@@ -101,7 +101,7 @@ class Engine:
     """One call of `encode` on one device.
 
     Args:
-        models: one model, or several with the same first module, which pool the same pass.
+        models: one model, or several with the same backbone, which pool the same pass.
         prompt: the prompt before each text.
         batch_size: maximum number of texts that run together.
         kwargs: keywords of the modules' `forward`.

@@ -1,4 +1,4 @@
-"""The model card of a model of ours: what it is, what it was made from, and how to load it."""
+"""The model card of an extended model: what it is, what it was made from, and how to load it."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`mteb-longembed search`: documents are encoded once, the scores are those of the Python call."""
+"""`mteb-longembed search`: documents are encoded once, the scores equal the Python call's."""
 
 import io
 import json

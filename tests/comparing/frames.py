@@ -41,7 +41,7 @@ def queries_of(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def cost(**fields: Any) -> Cost:
-    """The cost of a model with one vector of 3 KB and a million operations a document, but for what is given."""
+    """The cost of a model with one vector of 3 KB and a million operations a document, unless overridden."""
     plain = {
         "tokens": 1000,
         "vectors": 1.0,
@@ -62,7 +62,7 @@ def summary(
     n: int = 40,
     of: dict[Candidate, dict[str, Any]] | None = None,
 ) -> list[Row]:
-    """The rows of candidates that answer the first so many of `n` queries; `of` differs from `cost`."""
+    """The rows of candidates that each answer the first queries of `n`; `of` differs from `cost`."""
     scores = frame({candidate: {KEY: answers(k, n)} for candidate, k in right.items()})
     models = [candidate for candidate in right if candidate.kind != "bm25"]
     given = {model.id: cost(**(of or {}).get(model, {})) for model in models}

@@ -82,7 +82,7 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     assert "| 1.22k/1.22k " in capsys.readouterr().err.rsplit("\r", 1)[-1]
     # for each size of windows 12 documents of 40 tokens and 12 queries of 8; and the sentences for a temperature
     assert n_encoded.count(40) == 36 and n_encoded.count(8) == 24 and len(n_encoded) == 60
-    # hybrids, of which one is that of the best, have temperatures too
+    # hybrids, one of which is the best, have temperatures too
     n_encoded.clear()
     both = compare(found, task, tmp_path / "both", bm25=True)
     assert len(both.summary) == 15 and n_encoded.count(40) == 48

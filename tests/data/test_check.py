@@ -120,7 +120,7 @@ def bare(text: str) -> Callable[[bytes], bytes]:
     return lambda good: text.encode()
 
 
-#: File, what happens to it, and the rule that its message must name; `counted` for those that are counted.
+#: File, what happens to it, and the rule that its message must name; `counted` if only their number is reported.
 CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("corpus.jsonl", swap('"word0 word1"', "5"), "row 1: the text must be a text, got 5"),
     ("corpus.jsonl", swap('"word0 word1"', '"\\ud800"'), r"row 1: the text must be a text, got .*ud800"),

@@ -1,4 +1,4 @@
-"""A model that is fitted on documents: every form equals a slow oracle, and what is saved needs no code of ours."""
+"""A model that is fitted on documents: every form equals a slow oracle, and the saved model needs none of our code."""
 
 import copy
 import math

@@ -1,6 +1,6 @@
 """Nothing of a pass stays on the host, and nothing reads from the device: on a device that has no numbers.
 
-The numbers of what runs only there are those of the host: `test_self_extend` has the path without a kernel.
+What runs only there returns the host's numbers: `test_self_extend` has the path without a kernel.
 """
 
 import copy

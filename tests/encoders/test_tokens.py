@@ -1,4 +1,4 @@
-"""Ids of cut texts equal those of full tokenisation, for every kind of tokenizer in use; sampled documents."""
+"""Ids of cut texts equal the ids of full tokenisation, for every kind of tokenizer in use; sampled documents."""
 
 import functools
 import random

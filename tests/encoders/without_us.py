@@ -11,7 +11,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 
 @contextmanager
 def without_us() -> Iterator[None]:
-    """Inside, nothing can import our package or find its version, and transformers has no function of ours."""
+    """Inside, nothing can import our package or find its version, and transformers has none of our functions."""
     find = importlib.metadata.Distribution.from_name
 
     def from_name(name: str) -> importlib.metadata.Distribution:

@@ -101,7 +101,7 @@ def test_look_ups_of_mteb_s_own_ask_the_hub_for_no_name_that_it_does_not_know(on
         mteb.get_model_meta("org/unlisted", fetch_from_hf=False)
     assert not online.requests
     with pytest.raises(KeyError, match="not found in MTEB registry"):
-        mteb.get_model_meta("org/unlisted")  # a model that is none of ours
+        mteb.get_model_meta("org/unlisted")  # a model that we do not extend
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""mteb's own check of a model, `mteb mock-run`, on one model of each kind of ours."""
+"""mteb's own check of a model, `mteb mock-run`, on one of our models of each kind."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an old sentence-transformers makes of folders; runs in its environment, which has nothing else of ours.
+"""What an old sentence-transformers makes of folders; runs in its environment, which has none of our code.
 
 python embed.py TASKS.json VECTORS.npz: TASKS holds the folders, the texts and a prompt or null of each name.
 """

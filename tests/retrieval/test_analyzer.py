@@ -1,4 +1,4 @@
-"""Words: those of mteb's BM25 in English, whole letters in every script, the same for each Unicode form."""
+"""Words: as in mteb's BM25 in English, whole letters in every script, the same for each Unicode form."""
 
 import unicodedata
 

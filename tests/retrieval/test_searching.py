@@ -1,4 +1,4 @@
-"""Names with search parameters, in mteb: scores equal slow definitions, also those that are fitted on their corpus."""
+"""Names with search parameters, in mteb: scores equal slow definitions, also of settings fitted on the corpus."""
 
 from dataclasses import replace
 from pathlib import Path

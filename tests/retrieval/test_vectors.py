@@ -124,7 +124,7 @@ def reopened(made: CorpusVectors) -> Any:
 
 
 def check_same(made: CorpusVectors, documents: list[np.ndarray]) -> None:
-    """The vectors are exactly those of the documents, however they are read."""
+    """The vectors equal the documents' vectors, however they are read."""
     rows = np.concatenate(documents).astype(np.float32)
     assert (len(made), made.n_vectors, made.width) == (len(documents), len(rows), rows.shape[1])
     assert made.counts.tolist() == list(map(len, documents))

@@ -46,7 +46,7 @@ SCALED = {f"llama, {kind}": {"rope_type": kind, "rope_theta": 500.0, **SCALINGS[
 
 
 class NotClaimed(Exception):
-    """No family of ours but the one for unknown positions takes the architecture, or it is no model of texts."""
+    """None of our families except the one for unknown positions takes the architecture, or it is no model of texts."""
 
 
 class NotBuilt(Exception):

@@ -162,7 +162,7 @@ class Oracle:
     # ---- positions ------------------------------------------------------------------------------------------
 
     def rotate(self, x: Tensor, position_ids: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """What the rotary module gives for the document's own positions: those of the strategy."""
+        """What the rotary module gives for the document's own positions, which the strategy sets."""
         kind = args[0] if args else kwargs.get("layer_type")
         at = position_ids.double()
         if kind in (None, "full_attention"):
@@ -283,7 +283,7 @@ class Oracle:
 
 
 class _Replacing:
-    """Puts the angles of one position in the place of those that the rotary module handed out."""
+    """Puts the angles of one position in the place of the angles that the rotary module returned."""
 
     def __init__(self, oracle: Oracle, position: float) -> None:
         self.oracle, self.position, self.used = oracle, position, False

@@ -48,7 +48,7 @@ def test_every_architecture_of_the_registry_equals_the_oracle(name, tmp_path):
     for number, variant in enumerate(architectures.with_windows(name)):
         outcome = checked(variant, tmp_path / str(number))
         extended |= set(outcome.compared) | set(outcome.unknown)
-    # what we claim to extend takes a strategy beyond those that need nothing from inside
+    # what we claim to extend takes a strategy beyond the ones that need nothing from inside
     assert extended - {"none", "pcw"}, "the fit table claims it, and every strategy refuses it"
 
 
