@@ -34,13 +34,14 @@ BM25 = "bm25:window=200"
 BM25_BY_SENTENCE = "bm25:window=200,query=sentences"
 #: BM25 on the first tokens only: how much text must a model read?
 BEGINNINGS = (512, 2048)
-#: Settings tried on one pass over windows (experiments/methods.md): the presets and windows with BM25; then one vector,
-#: all windows, and the same adapted to the corpus.
+#: Settings tried on one pass over windows (experiments/methods.md): the presets, windows with BM25, and the hybrid with
+#: whitened vectors; then one vector, all windows, and the same adapted to the corpus.
 WINDOWS: tuple[str, ...] = (
     PRESETS["windows"].settings,
     PRESETS["late"].settings,
     PRESETS["hybrid"].settings,
     "fusion=bm25,vectors=window",
+    "fusion=bm25,query=tokens,vectors=16,whiten=0.5",
     "",
     "score=softmax,vectors=window",
     "whiten=0.5",

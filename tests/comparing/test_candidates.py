@@ -16,16 +16,21 @@ def tails(base: str, *given: Any, **options: Any) -> list[str]:
     return [c.name.removeprefix(base) for c in candidates_of(base, *given, **options)[0]]
 
 
+def presets_of(stem: str) -> list[str]:
+    return [f"{stem}:{PRESETS[key].settings}" for key in ("windows", "late", "hybrid")]
+
+
 def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -> None:
     names = tails(base, covering=256)
     windows = [name for name in names if name.startswith("+pcw@256")]
     expected = ("", ":vectors=window", ":score=softmax,vectors=window", ":weights=idf,whiten=0.5")
-    assert len(windows) == 13 and {f"+pcw@256{tail}" for tail in expected} < set(windows)
-    presets = [f"+pcw@256:{PRESETS[key].settings}" for key in ("windows", "late", "hybrid")]
+    assert f"{presets_of('+pcw@256')[2]},whiten=0.5" in windows
+    assert len(windows) == 14 and {f"+pcw@256{tail}" for tail in expected} < set(windows)
+    presets = presets_of("+pcw@256")
     assert windows[:3] == presets and windows[-1] == "+pcw@256:size=8,vectors=window"
-    assert names[0] == "+none@16" and names[14:] == ["+ntk@128"]
+    assert names[0] == "+none@16" and names[15:] == ["+ntk@128"]
     found, notes = candidates_of(base, covering=256)
-    assert [c.passes for c in found].count(f"{base}+pcw@256") == 12 and not notes
+    assert [c.passes for c in found].count(f"{base}+pcw@256") == 13 and not notes
     assert [c.name for c in bm25_candidates(600)] == ["bm25:window=200", "bm25@512"]
     # a quick comparison has one pass over windows
     assert tails(base, covering=256, quick=True) == ["+none@16", *presets]
