@@ -1,7 +1,7 @@
 """Score documents by their vectors: one or several per document, adapted to the corpus or not."""
 
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 
@@ -128,16 +128,10 @@ class VectorScorer(PassScorer):
             rows = self._map(rows)
         return unit(rows) if self._scales else rows
 
-    def _query_vectors(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return query vectors in the form for comparison, `[vectors, d]`, and the number of vectors of each query.
-
-        The numbers are None if each query has one vector.
-        """
+    def _query_vectors(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return query vectors in the form for comparison, `[vectors, d]`, and the number of vectors of each query."""
         arrays = self.encoded.query_arrays(self.representation, queries)
-        rows = self._mapped(np.concatenate(arrays))
-        if not self.is_late:
-            return rows, None
-        return rows, np.array(list(map(len, arrays)))
+        return self._mapped(np.concatenate(arrays)), np.array(list(map(len, arrays)))
 
     # ---- passages ----------------------------------------------------------------------------------------
 
@@ -154,13 +148,12 @@ class VectorScorer(PassScorer):
         shown = set(chain.from_iterable(indices))
         vectors = {index: self._mapped(self._vectors.document(index)) for index in shown}
         rows, counts = self._query_vectors(queries)
-        ends = np.cumsum(np.ones(len(queries), int) if counts is None else counts).tolist()
         passages = []
-        for (first, last), of_query in zip(pairwise([0, *ends]), indices, strict=True):
+        for own, of_query in zip(np.split(rows, np.cumsum(counts)[:-1]), indices, strict=True):
             best = []
             for index in of_query:
                 spans = self._spans[index]
-                similarities = rows[first:last] @ vectors[index].T
+                similarities = own @ vectors[index].T
                 if self.is_late:
                     best.append(best_run(similarities, spans))
                 else:
