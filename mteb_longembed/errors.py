@@ -85,7 +85,7 @@ class ModelError(LongEmbedError, TypeError):
 
 
 class CapacityError(LongEmbedError, MemoryError):
-    """A single document that does not fit into memory. Finished embeddings are kept in the embedding cache."""
+    """A single document that does not fit into memory. Finished embeddings stay in the cache, if any."""
 
 
 class NumberError(LongEmbedError, ArithmeticError):

@@ -52,7 +52,7 @@ class ModelName:
 
 
 def is_extended_name(text: str) -> bool:
-    """Return whether we resolve this name: an alias of a model with weights, or a name with `+STRATEGY`.
+    """Return whether we resolve this name: an alias of a model with weights, `+STRATEGY`, or a variant of BM25.
 
     >>> is_extended_name("intfloat/e5-base-v2+ntk"), is_extended_name("intfloat/e5-base-v2")
     (True, False)

@@ -1,4 +1,4 @@
-"""Split text into sentences by Unicode's rules: the only splitter of this package."""
+"""Split text into sentences by Unicode's rules."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise

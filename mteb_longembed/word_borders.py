@@ -1,4 +1,4 @@
-"""Word borders in texts of any language: the only definition of a word in this package."""
+"""Word borders in texts of any language, for search and for estimates of tokens."""
 
 from functools import cache
 

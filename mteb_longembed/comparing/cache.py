@@ -56,7 +56,7 @@ class Cache:
         self._keep_table(self._passages(meta, split), passages)
 
     def _table(self, path: Path) -> pd.DataFrame | None:
-        """Read a saved table; None if the file is missing, or damaged by the checksums of its pages."""
+        """Read a saved table; None if the file is missing, or the checksums of its pages show damage."""
         try:
             return pd.read_parquet(path, page_checksum_verification=True)
         except (OSError, ValueError):  # missing or damaged: computed again

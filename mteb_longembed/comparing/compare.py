@@ -242,7 +242,7 @@ def _run_all(
         "smoothing": 0,
         "disable": not show or sys.stderr is None,
     }
-    # a redirected log gets a line every 30 seconds
+    # a redirected log gets a line at most every 30 seconds
     if not is_terminal(sys.stderr):
         options["mininterval"] = 30.0
     # the total is not yet known, so nothing is shown before the first candidate

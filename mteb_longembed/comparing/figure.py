@@ -41,8 +41,8 @@ _SAME_COST = 1.05
 def draw_figure(comparison: Comparison) -> Figure:
     """Draw all candidates, the best on top: their scores on the left, differences to the best on the right.
 
-    Intervals on the left may overlap although the paired difference, on the right, excludes 0. The margin around the
-    best is shaded there.
+    Intervals on the left may overlap although the interval of the paired difference, on the right, excludes 0. The
+    margin around the best is shaded there.
     """
     rows = comparison.rows
     labels = [_BREAKS.sub(r"\1\n", row.label) for row in rows]

@@ -66,7 +66,7 @@ _NUMBER = re.compile(r"([<>]?)([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)")
 class Table:
     """A table of a comparison with formatted cells: texts, and numbers followed by their interval in brackets.
 
-    Control characters of names are removed.
+    Control characters of names are replaced.
 
     Args:
         key: a short name, fit for the ids of a page.
@@ -319,7 +319,7 @@ def _breakable(name: str) -> Markup:
 
 
 def _shown(value: object) -> object:
-    """Strip control characters from a value of the template: it may be untrusted, such as a path."""
+    """Replace control characters in a value of the template, which may be untrusted, such as a path."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return printable(value)
     return value

@@ -159,7 +159,7 @@ class Runner:
     ) -> list[list[Span]] | None:
         """Return for each query the span that a candidate shows of each of its documents, without encoding anything.
 
-        The span is the whole text with one vector per document; None if the candidate's vectors are not in memory.
+        With one vector per document it is the whole text. None if the candidate's vectors are not in memory.
         """
         if candidate.bm25 is not None:
             lexical = make_bm25(replace(candidate.bm25, expand=None))

@@ -55,7 +55,7 @@ class _TSV(csv.excel_tab):
 _SEPARATED: dict[str, type[csv.Dialect]] = {".csv": csv.excel, ".tsv": _TSV}
 #: Maximum characters of a value in CSV and TSV; Python's default is 131,072.
 _LONGEST = 2**31 - 1
-#: Maximum rows in memory.
+#: Maximum rows that are read together.
 _ROWS = 256
 
 
@@ -254,7 +254,7 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
 
 @contextmanager
 def _read_errors(name: str, what: str) -> Iterator[None]:
-    """Report any read error in this context as one sentence."""
+    """Raise `DataError`, with one sentence, for any read error in this context."""
     try:
         yield
     except UnicodeDecodeError:

@@ -170,7 +170,7 @@ def check_dense(model: EmbeddingModel) -> Model:
 
 
 def window_vectors(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
-    """Encode the vectors to fit a map on, `[n, d]`: one per window if the model cuts the text that it reads.
+    """Encode the vectors to fit a map on, `[n, d]`: the model's own, or one per window if it pools windows into one.
 
     At most `MAX_VECTORS` are sampled. A name with `whiten=` fits its map on the same vectors, which a search has
     anyway.

@@ -325,7 +325,7 @@ def backbone_of(model: nn.Sequential) -> LongTransformer:
 
 
 def check_merged(module: nn.Module) -> None:
-    """Raise IncompatibleError for a model with unmerged adapters, whose files no class would read."""
+    """Raise IncompatibleError for a model with adapters inside, whose files no class would read."""
     if any(hasattr(part, "merged_adapters") for part in module.modules()):
         raise IncompatibleError(
             "a model with adapters must be merged before it is saved: call merge_and_unload() of the PEFT model that "

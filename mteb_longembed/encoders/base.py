@@ -83,8 +83,8 @@ class Base:
         return min((n for n in lengths if isinstance(n, int) and 0 < n < 10**9), default=None)
 
 
-#: The bases that this process has read, with the state of their files at that time. A base read while the hub was
-#: unreachable is read again with it.
+#: The bases that this process has read, with the state of their files at that time. A base read while the hub did
+#: not answer is read again once it does.
 _READ: dict[tuple[Files, ZooEntry, bool, bool], tuple[Base, object]] = {}
 
 

@@ -30,7 +30,7 @@ _SHARE_REMOVED = 10
 
 @dataclass
 class Counts:
-    """Rows that this process encoded, and rows that it read from the cache."""
+    """Rows and tokens that this process encoded, and rows that it read from the cache."""
 
     rows_encoded: int = 0
     tokens_encoded: int = 0

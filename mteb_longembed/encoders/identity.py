@@ -164,7 +164,7 @@ def digest(model: nn.Sequential) -> str:
 
 
 def state_of(model: nn.Sequential) -> str:
-    """Return a cheap fingerprint: if it is unchanged, so is the digest.
+    """Return a cheap fingerprint, which shows whether the digest may have changed.
 
     It covers all settings, sampled values of each tensor, and torch's version counter, which counts in-place writes.
     """

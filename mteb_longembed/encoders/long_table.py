@@ -49,7 +49,7 @@ class LongTable(nn.Embedding):
         return self.strategy.long_rows(trained.float().cpu()).to(self.weight)
 
     def keep(self, long: Tensor, step: int = 1) -> None:
-        """Append rows of long documents `[Lt, d]` to the base's in the weight, and keep each `step`-th row of these."""
+        """Put rows of long documents `[Lt, d]` into the weight, after each `step`-th of the base's rows."""
         own = self.weight.detach()[: self.n_own : step]
         self.n_own = len(own)
         self.weight = nn.Parameter(torch.cat([own, long]))

@@ -129,7 +129,7 @@ class Resamples:
         return Interval(interval.mean, max(interval.low, 0.0), min(interval.high, 1.0))
 
     def difference(self, first: str, second: str) -> Interval:
-        """Return the mean paired difference `second - first` and its interval, with 0 in it if few clusters differ."""
+        """Return the mean of `second - first`, paired, and its interval, which holds 0 if too few clusters differ."""
         a, b = self.names.index(first), self.names.index(second)
         spread, unseen = self._pair(a, b)
         deviations = spread + unseen * np.sign(self._luck[:, b] - self._luck[:, a])
@@ -163,8 +163,9 @@ class Resamples:
     def to_best(self, name: str, names: Sequence[str]) -> Interval:
         """Return the difference of a candidate to the best of several, with an interval corrected for this selection.
 
-        The best of many may only be lucky. So the upper end is above the difference by its standard error times the
-        97.5 % quantile, over resamples, of the largest standardized deviation of the others from this candidate.
+        The best of many may only be lucky. So the upper end is above the difference by at least its standard error
+        times the 97.5 % quantile, over resamples, of the largest standardized deviation of the differences to all
+        others.
         """
         best = max(names, key=self.means.__getitem__)
         interval = self.difference(best, name)

@@ -18,7 +18,7 @@ from . import replace as put_in_place
 
 
 def make_app(results: BenchmarkResults, benchmarks: list[Benchmark], first: str) -> Any:
-    """Build mteb's application (gradio Blocks) with these benchmarks and all models; `first` is shown first.
+    """Build mteb's application (gradio Blocks) with these benchmarks and all models. `first`, shown first, has results.
 
     mteb's registry and menu are changed for the rest of the process.
     """

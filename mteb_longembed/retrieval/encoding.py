@@ -87,7 +87,7 @@ class Pass:
             representation.forget()
 
     def release(self) -> None:
-        """Free all models, and keep all vectors."""
+        """Free the models of all representations, and keep all vectors."""
         for representation in self.representations:
             representation.model = None
 

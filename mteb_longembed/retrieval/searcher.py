@@ -113,10 +113,10 @@ class Searcher:
     # ---- documents ---------------------------------------------------------------------------------------
 
     def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
-        """Encode documents and add them; to a saved index all or none.
+        """Encode documents and add them. A saved index gets all of them or none.
 
         Both iterables are read once, in parallel, and only a few of their texts are in memory. `weights=` and `whiten=`
-        are fitted by the first call, and again only in a new searcher.
+        are fitted by the first call, and again only after all documents were removed.
 
         Args:
             ids: a new id for each text.
@@ -335,7 +335,7 @@ class Searcher:
     def search(self, query: list[str], k: int = 10) -> list[list[Hit]]: ...
 
     def search(self, query: str | list[str], k: int = 10) -> list[Hit] | list[list[Hit]]:
-        """Return the `k` best documents of a query, best first; a list of them for a list of queries.
+        """Return the best documents of a query, at most `k`, best first; for a list of queries, a list of such lists.
 
         Among documents with equal scores, the one added first comes first. BM25 alone finds only documents that match
         a term of the query.

@@ -197,7 +197,7 @@ class Writer:
             ) from error
 
     def commit(self, **fields: object) -> Reader:
-        """Make the new version the current one, and return it. Files of the old version alone are removed."""
+        """Make the new version the current one, and return it. Files that only the old version has are removed."""
         manifest = {"format": FORMAT, "version": self.version, **fields, "settings": self.settings}
         manifest["files"] = self._entries
         part = self.folder / f".{MANIFEST}.part"

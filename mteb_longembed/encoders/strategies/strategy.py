@@ -136,7 +136,7 @@ class Strategy:
 
     @property
     def depends_on_length(self) -> bool:
-        """Whether positions depend on the length of each document."""
+        """Whether the positions of a changed document depend on its length."""
         return False
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
