@@ -38,7 +38,7 @@ def install() -> None:
 
 
 def start() -> None:
-    """Entry point of `mteb_longembed.start`. By then the package has been imported and watches."""
+    """Run as the entry point of `mteb_longembed.start`. By then the package has been imported and watches."""
     if os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0":
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]
         # Python forgets the package here, so that `import mteb_longembed` still switches it on by hand

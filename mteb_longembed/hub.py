@@ -49,7 +49,7 @@ def _ask(endpoint: str, minute: int) -> bool:
 
 
 def find(repository: str, name: str, revision: str | None = None, repo_type: str = "model") -> Path | None:
-    """Return the path of a file of a repository; None if it has none. Without the hub, only the cache is searched.
+    """Return the path of a repository's file; None if it has no such file. Without the hub, only the cache is searched.
 
     Raises:
         HubError: if there is no such repository, the hub refuses, or it cannot be reached and the cache lacks the file.

@@ -112,13 +112,13 @@ ZOO: dict[str, ZooEntry] = {
     "nemotron3-8b": _entry("nvidia/Nemotron-3-Embed-8B-BF16", trained_len=32768),
     "harrier-270m": _entry("microsoft/harrier-oss-v1-270m", trained_len=32768),
     "harrier-0.6b": _entry("microsoft/harrier-oss-v1-0.6b", trained_len=32768),
-    # its repository brings its own code: trust_remote_code=on
+    # its repository has its own code: trust_remote_code=on
     "ultrabert": _entry("dmis-lab/UltraBERT-Embed-150M", trained_len=32768),
     "mdenseon": _entry("lightonai/mDenseOn", trained_len=8192),
     "granite-r2": _entry("ibm-granite/granite-embedding-english-r2", trained_len=8192),
     "granite-small-r2": _entry("ibm-granite/granite-embedding-small-english-r2", trained_len=8192),
     "granite-multi-r2": _entry("ibm-granite/granite-embedding-311m-multilingual-r2", trained_len=8192),
-    # late interaction; 8,192 tokens are what mteb's registry says of the first one
+    # late interaction; the trained length of the first one is from mteb's registry
     "gte-moderncolbert": _entry("lightonai/GTE-ModernColBERT-v1", trained_len=8192),
     "colbertv2": _entry("colbert-ir/colbertv2.0"),
     "mxbai-colbert-17m": _entry("mixedbread-ai/mxbai-edge-colbert-v0-17m"),

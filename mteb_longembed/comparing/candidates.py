@@ -69,9 +69,9 @@ _AVERAGES = re.compile(r"weights=|query=tokens")
 #: Strategies that cut no windows. By default the first one that fits is tried.
 POSITIONS = tuple(key for key, kind in STRATEGIES.items() if not kind.CUTS)
 
-#: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with settings of search.
+#: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with search settings.
 #: `fusion`: with BM25's scores added. `bm25`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.
-#: `own`: a scorer of the user's.
+#: `own`: a custom scorer, or a run.
 Kind = Literal["base", "strategy", "search", "fusion", "bm25", "api", "own"]
 
 
@@ -358,7 +358,7 @@ def chunked(candidate: Candidate, chunker: NamedChunker) -> Candidate:
 
 
 def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunker]) -> list[Candidate]:
-    """Combine each base, or each name whose base takes no part, with each chunker."""
+    """Combine each base, and each name whose base is not compared, with each chunker."""
     bases = {candidate.base for candidate in candidates if candidate.is_base}
     named_chunkers = [read_chunker(chunker, name) for name, chunker in chunkers.items()]
     combined = []

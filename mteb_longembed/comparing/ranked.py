@@ -85,7 +85,7 @@ class Ranked:
         return scores
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Return whole documents: a run knows no passages."""
+        """Return whole documents: a run has no passages."""
         return whole_documents(self._documents, indices)
 
     def missing(self, splits: Sequence[Split]) -> list[str]:
@@ -119,7 +119,7 @@ def read_run(name: str, source: RunSource) -> dict[str, dict[str, float]]:
     """Read the rankings of a run, by ids of queries and documents.
 
     Raises:
-        DataError: if a source is not a run: it is no kind of `RunSource`, an id is missing, a score is not a finite
+        DataError: if a source is not a run: it is not a `RunSource`, an id is missing, a score is not a finite
             number, a document appears twice for a query, or scores rise with the ranks.
     """
     where = f"the run {name}"

@@ -55,7 +55,7 @@ def adapt(
     opens without this package.
 
     Source: Arora et al. 2017, ICLR (weights); Su et al. 2021, arXiv:2103.15316 (whitening), here with the counts and
-        the windows of the corpus that is searched.
+        windows of the searched corpus.
 
     Args:
         base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
@@ -190,7 +190,7 @@ def window_vectors(model: Model, texts: list[str], *, show: bool = False) -> np.
 def _describe(
     model: Model, facts: Settings, base: str, rule: str | None, power: float, n_documents: int
 ) -> None:
-    """Set the model's name and card to what was fitted, and its revision to a digest, which no other model has."""
+    """Describe the fit in the model's name and card, and set its revision to a digest of the model."""
     card = model.model_card_data
     short = base.replace("\\", "/").rstrip("/").rpartition("/")[2]
     parts = []

@@ -60,7 +60,7 @@ class SavedSetting:
 class LongTransformer(Transformer):
     """sentence-transformers' `Transformer` with a strategy inside. It saves the base's files and one setting."""
 
-    __module__ = BACKBONE.rpartition(".")[0]  # under which saved models name the class
+    __module__ = BACKBONE.rpartition(".")[0]  # as saved models name it
     config_keys = [*Transformer.config_keys, "longembed"]
     save_in_root: bool = False
 
@@ -305,7 +305,7 @@ def reader_of(model: nn.Sequential) -> nn.Module:
 
 
 def as_transformer(reader: nn.Module) -> Transformer:
-    """Return the first module in the list of a model, if it is a Transformer.
+    """Return a model's module for documents, if it is a Transformer.
 
     Raises:
         ModelError: if it is another module, such as static embeddings.

@@ -43,9 +43,7 @@ class Identity:
     """The name and revision of a model in results, cache rows and cards."""
 
     base: str  #: mteb's name of the base, or `local/NAME` for a model that was changed after it was loaded
-    revision: (
-        str | None
-    )  #: revision of the base. For a changed model it is a digest of weights and configuration
+    revision: str | None  #: revision of the base, or for a changed model its digest
     experiment: Settings  #: mteb's experiment: the settings that make the model from its base
     changed_from: str | None = None  #: the name that a changed model had; None for an unchanged one
 

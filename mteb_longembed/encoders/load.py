@@ -241,7 +241,8 @@ def load(
         truncate_dim: as in sentence-transformers, like the next three. With one of them the model is `local/NAME`.
         prompts: prompts by name; other prompts stay.
         similarity_fn_name: similarity function, such as `dot`.
-        model_kwargs: keywords of transformers. A compute type becomes part of the name, others make it `local/NAME`.
+        model_kwargs: keyword arguments for transformers. A compute type becomes part of the name, others make it
+            `local/NAME`.
 
     Raises:
         LongEmbedError: for the same reasons as `extend`.

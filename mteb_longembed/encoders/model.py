@@ -32,9 +32,9 @@ _OF_CALL = (
     "device", "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
     "truncate_dim", "token_pooling", "convert_to_sparse_tensor", "max_active_dims",
 )  # fmt: skip
-#: Sparse vectors in memory in dense form, with a weight for each term, at a time.
+#: Maximum number of sparse vectors in dense form, with a weight for each term, in memory.
 _DENSE_AT_ONCE = 512
-#: The module that our classes name for other tools, see there.
+#: The module that our classes name as theirs, see its docstring.
 _SHOWN_MODULE = "mteb_longembed.encoders.sentence_transformers"
 #: A model with dense vectors: sentence-transformers' own, or ours.
 Model = SentenceTransformer | MultiVectorEncoder

@@ -25,7 +25,7 @@ def rewrite_for_old_readers(folder: Path, max_seq_length: int | None) -> list[st
     """Rewrite the files of a folder that a SentenceTransformer's `save_pretrained` has just written.
 
     Returns:
-        One sentence for each feature that old versions lack with any form of the folder.
+        One note for each feature that no form of the folder gives to old versions.
     """
     modules: list[Json] = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     for module in modules:

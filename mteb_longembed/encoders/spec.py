@@ -1,4 +1,4 @@
-"""The request of a name as one value: a base, a strategy and their settings."""
+"""The specification of a model as one value: a base, a strategy and their settings."""
 
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -164,14 +164,14 @@ def sample_texts(
     >>> sample_texts(["a", "b"], None), sample_texts(iter("abcd"), None, max_tokens=4)[1]
     ((['a', 'b'], 2), 4)
     """
-    random = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     # the document with the highest key comes first
     kept: list[tuple[float, int, int, str]] = []
     n_tokens = 0
     n_documents = 0
     for text in documents:
         tokens = estimated_tokens(text, kept_len)
-        heapq.heappush(kept, (-random.random(), n_documents, tokens, text))
+        heapq.heappush(kept, (-rng.random(), n_documents, tokens, text))
         n_documents += 1
         n_tokens += tokens
         while n_tokens - kept[0][2] >= max_tokens:

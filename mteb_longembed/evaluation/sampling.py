@@ -24,7 +24,7 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[
     queries. The other half are sampled with the seed. The task of a sample has a name of its own.
 
     Raises:
-        InputError: if there are more judged documents alone.
+        InputError: if the judged documents alone are more than `n_documents`.
     """
     ids = split.corpus["id"][:]
     judged = set(chain.from_iterable(split.judged.values()))

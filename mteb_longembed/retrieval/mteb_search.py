@@ -136,7 +136,7 @@ class ForeignSearch:
         return matrix
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Return whole documents: a search of mteb's knows no passages."""
+        """Return whole documents: mteb's searches have no passages."""
         return whole_documents(self._documents, indices)
 
     def _options(self, documents: Documents) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class PassScorer(ABC):
         return self
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Return for each query the best short window of each of these documents, each encoded on its own."""
+        """Return for each query the best short window of each of its documents, each encoded on its own."""
         self._prepare()
         self._divide(indices)
         texts = self.encoded.documents.texts

@@ -193,7 +193,7 @@ class PassageBM25:
     # ---- passages ----------------------------------------------------------------------------------------
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Return, for each query, the best consecutive sentences in the best window of each of these documents."""
+        """Return for each query the best consecutive sentences in the best window of each of its documents."""
         self._read()
         starts = np.cumsum(self._counts) - self._counts
         passages = []

@@ -215,9 +215,7 @@ class Writer:
         kept |= {entry["file"] for entry in _manifest(self.folder)["files"].values()}
         for path in self.folder.iterdir():
             if path.name not in kept:
-                with contextlib.suppress(
-                    OSError
-                ):  # Windows does not remove a file that another process has mapped
+                with contextlib.suppress(OSError):  # Windows keeps a file that another process has mapped
                     path.unlink()
 
 

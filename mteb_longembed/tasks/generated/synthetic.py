@@ -40,9 +40,7 @@ class Recipe:
     """The settings of a generated task."""
 
     seed: Annotated[int, Field(ge=0)] = 0  # random seed
-    n_documents: int = (
-        100  # documents of a split, from 50 to 10,000; to 100 for Needle, which has a hundred facts
-    )
+    n_documents: int = 100  # documents of a split, from 50 to 10,000 (Needle: to 100, its number of facts)
     # position of the hidden text; None: random
     depth: Annotated[float, Field(ge=0, le=1), "(0 is the beginning, 1 the end)"] | None = None
     kind: str = ""  # kind of needles: `paraphrase`; "" means plain ones

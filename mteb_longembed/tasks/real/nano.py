@@ -3,7 +3,7 @@
 The data set is `hakari-bench/NanoLongEmbed` on the hub: configurations `corpus` {_id, text}, `queries` {_id, text} and
 `qrels` {query-id, corpus-id}, and in each a split for every task.
 
-Source: HAKARI-Bench (https://arxiv.org/abs/2606.22778), whose own code reads it so.
+Source: HAKARI-Bench (https://arxiv.org/abs/2606.22778), whose own code reads it in this way.
 """
 
 from datasets import Dataset, load_dataset
