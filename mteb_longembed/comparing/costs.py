@@ -37,7 +37,7 @@ class Cost:
     """The cost of a candidate, counted with its own tokenizer over all documents.
 
     Args:
-        tokens: document tokens that are read, special tokens and prompts included.
+        tokens: tokens that are read of documents, special tokens and prompts included, and of terms for expansion.
         share_read: the share of the documents' tokens that is read, from 0 to 1. Unknown tokens are not read.
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
         vectors: mean number of vectors of a document, None if not known.

@@ -53,7 +53,7 @@ def export(
         model too.
 
     Raises:
-        IncompatibleError: if a plain checkpoint would compute other embeddings.
+        IncompatibleError: if a plain checkpoint cannot express the model.
         InputError: if the folder is not empty.
         StorageError: if the disk refuses a file.
     """
@@ -161,7 +161,7 @@ def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConf
     """Return the rope parameters of a strategy, None on absolute positions.
 
     Raises:
-        IncompatibleError: if stock parameters would compute other embeddings.
+        IncompatibleError: if stock parameters cannot express the strategy.
     """
     if positions is ABSOLUTE:
         if strategy.CUTS:
@@ -237,7 +237,7 @@ def _lost_in(config: PretrainedConfig, strategy: Strategy) -> list[str]:
 
 
 def _refuse(positions: Positions, strategy: Strategy, reason: str) -> IncompatibleError:
-    """Return the error for a plain checkpoint that would compute other embeddings."""
+    """Return the error for a strategy that a plain checkpoint cannot apply."""
     return IncompatibleError(
         f"{strategy.KEY} on {positions.name} positions cannot be a plain checkpoint: {reason}."
     )

@@ -135,8 +135,8 @@ class Head:
         """Return the head in sentence-transformers' own classes. Only heads with one vector have such a form.
 
         If tokens have weights, linear maps are applied to each token, which gives the same mean. The reason:
-        `WordWeights` counts a prompt in the sum of weights, although the pooling leaves its tokens out. A map of that
-        shorter mean would turn it, while the Normalize after it mends a shorter mapped mean.
+        `WordWeights` counts a prompt in the sum of weights, although the pooling leaves its tokens out. A map with a
+        bias would change the direction of that shorter mean; the Normalize after it mends a shorter mapped mean.
         """
         modules = self.modules()
         if not isinstance(self.weights, TokenWeights):

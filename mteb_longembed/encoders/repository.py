@@ -126,7 +126,7 @@ class Files:
         return sorted((file, stat.st_mtime_ns, stat.st_size) for file, stat in stats)
 
     def hashed(self, folders: Iterable[str], *, code: bool) -> str:
-        """Hash the weights and settings in some folders, and code if it runs, to 40 hex digits.
+        """Hash names and contents of weights and settings in some folders, and of code if it runs, to 40 hex digits.
 
         Other folders, such as an export in `onnx/`, are other models. All weights are read.
         """

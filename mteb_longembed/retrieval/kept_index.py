@@ -38,7 +38,7 @@ def kept_index(
         use_cache: whether to look for the index in the cache, and to keep it there.
 
     Returns:
-        The searcher, and the folder of its index; None if the cache is switched off or the searcher cannot be saved.
+        The searcher, and the folder of its index; None if the cache is not used or the searcher cannot be saved.
     """
     root = cache_folder()
     folder = None
