@@ -244,7 +244,7 @@ def measure(model: LongModel, texts: Sequence[str]) -> tuple[float, int]:
     """Measure the document tokens that a model encodes per second on this machine, and the bytes of one vector.
 
     The first call of a model pays one-off costs, so a text slightly longer than the trained length is encoded before
-    the clock starts. The model's embedding cache is not used.
+    the clock starts. The model's embedding cache is not used. Words are counted if there are no token ids.
     """
     rows = model.backbone.token_ids(texts, document_prompt(model))
     n_tokens = sum(map(len, [text.split() for text in texts] if rows is None else rows))

@@ -49,8 +49,8 @@ def export(
         trust_remote_code: run the base repository's own model code.
 
     Returns:
-        One sentence for each difference between the plain checkpoint and the model; they are on the card of an extended
-        model too.
+        One sentence for each difference between the plain checkpoint and the model, which the card of an extended model
+        has too, and for each feature that old versions lack.
 
     Raises:
         IncompatibleError: if a plain checkpoint cannot express the model.
