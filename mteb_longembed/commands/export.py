@@ -28,9 +28,9 @@ def main(args: argparse.Namespace) -> int:
 
     lost = export(args.model, args.folder, trust_remote_code=args.trust_remote_code)
     if args.json:
-        print(json.dumps({"folder": args.folder, "not_in_it": lost}, indent=2))
+        print(json.dumps({"folder": args.folder, "differences": lost}, indent=2))
         return 0
     print(f"wrote {args.folder}")
     for sentence in lost:
-        print(f"not in it: {sentence}")
+        print(f"it differs from the model: {sentence}")
     return 0

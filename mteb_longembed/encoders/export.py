@@ -28,9 +28,7 @@ from .positions import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of, setti
 from .weights import TokenWeights
 
 #: How an exported model with weights and a map differs.
-_PROMPTS = (
-    "exact vectors of texts with a long prompt or a new one: stock modules count the weights of prompts."
-)
+_PROMPTS = "texts with a long prompt or a new one get slightly other vectors: stock modules count the weights of prompts."
 
 
 def export(
@@ -230,8 +228,8 @@ def _lost_in(config: PretrainedConfig, strategy: Strategy) -> list[str]:
         )
     if positions is ROTARY and _rope_of(config).get("rope_type") == "longrope":
         lost.append(
-            "frequencies by each document's own length: transformers chooses one set for a whole batch by its longest "
-            "input."
+            "frequencies follow the longest input of a batch: transformers chooses one set for all, the extended model "
+            "one for each document."
         )
     return lost
 

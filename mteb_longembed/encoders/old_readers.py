@@ -55,7 +55,7 @@ def rewrite_for_old_readers(folder: Path, max_seq_length: int | None) -> list[st
     full = (config.get("rope_parameters") or {}).get("full_attention", {})
     if full.get("rope_type", "default") != "default" and "rope_scaling" not in config:
         return [
-            f"the extension in transformers before 5.0, whose {config['model_type']} has no rope scaling."
+            f"transformers before 5.0 reads the base model, because its {config['model_type']} has no rope scaling."
         ]
     return []
 
