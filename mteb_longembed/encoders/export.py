@@ -28,7 +28,9 @@ from .positions import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of, setti
 from .weights import TokenWeights
 
 #: How an exported model with weights and a map differs.
-_PROMPTS = "texts with a long prompt or a new one get slightly other vectors: stock modules count the weights of prompts."
+_PROMPTS = (
+    "texts with a long or new prompt get slightly other vectors: stock modules count the weights of prompts."
+)
 
 
 def export(

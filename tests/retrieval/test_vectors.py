@@ -34,7 +34,9 @@ def small_blocks(monkeypatch) -> None:
     monkeypatch.setattr(vectors, "BLOCK_SCORES", 5 * 20)
 
 
-def test_the_best_vector_gives_the_score_of_a_document() -> None:
+@pytest.mark.parametrize("few", [0, 48])
+def test_the_best_vector_gives_the_score_of_a_document(few: int, monkeypatch) -> None:
+    monkeypatch.setattr(vectors, "FEW", few)  # both orders of the product
     documents, queries = corpus(0)
     scores = document_scores(kept(documents), queries)
     for query, row in zip(queries, scores, strict=True):
