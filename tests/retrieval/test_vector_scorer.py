@@ -3,20 +3,26 @@
 import re
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import mteb
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
+import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.chunks import apply_chunker
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
+from tests import tiny
 from tests.encoders.test_adapt import slow_whitening
+from tests.limits import same_vectors
 
 
 class WordCounts:
@@ -173,3 +179,24 @@ def test_a_scorer_knows_only_the_documents_of_its_last_fit_and_says_if_there_was
         scorer.fit(Documents(list(map(str, range(len(texts)))), texts))
         want = unit(vectors_of(ASKED)) @ unit(vectors_of(texts)).T
         assert scorer.scores(ASKED) == pytest.approx(want, abs=1e-6)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+@pytest.mark.parametrize("vectors", ["window", 4])
+def test_vectors_that_are_pooled_from_a_shared_pass_score_as_in_a_search_of_their_own(
+    similarity, vectors, tmp_path: Path
+) -> None:
+    inner = Transformer(str(tiny.transformer("bert", tmp_path / "transformer")))
+    modules = [inner, Pooling(32, "mean")]  # without Normalize
+    model = SentenceTransformer(modules=modules, device="cpu", similarity_fn_name=similarity)
+    model.save_pretrained(str(tmp_path / "model"), create_model_card=False)
+    (tmp_path / "model" / "README.md").write_text(tiny.CARD)
+    name = f"{tmp_path / 'model'}+pcw@64"
+    documents = {f"d{i}": tiny.text(5 + 9 * i, i) for i in range(6)}
+    searcher = longembed.search(f"{name}:vectors={vectors}", device="cpu")
+    searcher.add(list(documents), list(documents.values()))
+    shared = mteb.get_model(name, device="cpu")
+    scorer = VectorScorer(Pass(lambda: shared), vectors, SearchSettings())
+    scorer.fit(Documents(list(documents), list(documents.values())))
+    query = [tiny.text(6, 3)]
+    same_vectors(scorer.scores(query), searcher.scorer.scores(query))
