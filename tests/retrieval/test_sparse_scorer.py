@@ -13,6 +13,7 @@ from mteb.models import MultiVectorWrapper, SparseEncoderWrapper
 import mteb_longembed as longembed
 from mteb_longembed.comparing.candidates import candidates_of
 from mteb_longembed.data.task import beir_task
+from mteb_longembed.encoders.whitening import sampled_rows
 from mteb_longembed.errors import IncompatibleError, NumberError
 from mteb_longembed.retrieval import sparse_vectors
 from mteb_longembed.retrieval.encoding import Pass
@@ -118,24 +119,57 @@ def test_late_interaction_scores_as_the_model_does_for_each_token_of_a_query(bas
     same_vectors(searcher(name).scorer.scores(QUERIES), want)
 
 
-def test_sparse_vectors_are_compared_block_by_block_and_finite(monkeypatch):
-    monkeypatch.setattr(sparse_vectors, "BLOCK_SCORES", 5)
+def sparse_documents(*counts: int) -> list[Any]:
+    """Random documents with these numbers of vectors, `[vectors, 7]`."""
     numbers = np.random.default_rng(0)
-    documents = [
-        sparse_vectors.sparse.csr_array(np.maximum(numbers.normal(size=(n, 7)), 0).astype(np.float32))
-        for n in (1, 4, 2, 1)
-    ]
+    rows = [np.maximum(numbers.normal(size=(n, 7)), 0).astype(np.float32) for n in counts]
+    return list(map(sparse_vectors.sparse.csr_array, rows))
+
+
+@pytest.mark.parametrize(("n_scores", "blocks"), [(5, [1, 1, 1]), (21, [2, 1]), (99, [3])])
+def test_sparse_vectors_are_compared_a_block_of_queries_at_a_time(n_scores, blocks, monkeypatch):
+    monkeypatch.setattr(sparse_vectors, "BLOCK_SCORES", n_scores)
+    asked = []
+    best_vector = sparse_vectors.best_vector
+
+    def noting(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        asked.append(len(scores))
+        return best_vector(scores, counts)
+
+    monkeypatch.setattr(sparse_vectors, "best_vector", noting)
+    documents = sparse_documents(1, 4, 2, 1)
     vectors = SparseVectors()
-    vectors.append(documents[:3])
+    vectors.append(documents)
+    [queries] = sparse_documents(3)
+    want = np.stack([(queries.toarray() @ one.toarray().T).max(axis=1) for one in documents], axis=1)
+    same_vectors(vectors.scores(queries), want)
+    assert asked == blocks
+
+
+def test_sparse_vectors_go_and_are_sampled_with_their_documents():
+    documents = sparse_documents(3, 4, 2, 1, 2)
+    vectors = SparseVectors()
+
+    def check(numbers: list[int]) -> None:
+        rows = np.concatenate([documents[number].toarray() for number in numbers])
+        assert vectors.counts.tolist() == [documents[number].shape[0] for number in numbers]
+        assert vectors.rows.toarray().tolist() == rows.tolist()
+        assert vectors.sample(99).toarray().tolist() == rows.tolist()
+        assert vectors.sample(3).toarray().tolist() == rows[sampled_rows(len(rows), 3)].tolist()
+
+    vectors.append(documents[:4])
+    check([0, 1, 2, 3])
+    vectors.keep_first(2)
+    check([0, 1])
     vectors.append(documents[3:])
-    queries = numbers.normal(size=(3, 7)).astype(np.float32)
-    want = np.stack([(queries @ one.toarray().T).max(axis=1) for one in documents], axis=1)
-    same_vectors(vectors.scores(sparse_vectors.sparse.csr_array(queries)), want)
-    vectors.keep(np.array([True, False, True, True]))
-    same_vectors(vectors.scores(sparse_vectors.sparse.csr_array(queries)), want[:, [0, 2, 3]])
+    check([0, 1, 3, 4])
+    vectors.keep(np.array([False, True, False, True]))
+    check([1, 4])
+    vectors.append(documents[:1])
+    check([1, 4, 0])
     with pytest.raises(NumberError):
         vectors.append([sparse_vectors.sparse.csr_array(np.array([[np.nan, 1]], np.float32))])
-    assert len(vectors) == 3
+    check([1, 4, 0])
 
 
 # ---- indexes --------------------------------------------------------------------------------------------------
