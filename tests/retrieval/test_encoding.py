@@ -1,0 +1,135 @@
+"""One pass of a model: which texts are encoded, when, and what stays of them."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.model import with_head
+from mteb_longembed.retrieval import encoding
+from mteb_longembed.retrieval.chunks import apply_chunker
+from mteb_longembed.retrieval.encoding import Pass
+from mteb_longembed.retrieval.representation import document_bytes
+from mteb_longembed.retrieval.scorer import Documents
+from tests import tiny
+from tests.retrieval.test_vector_scorer import WordVectors, sentence_spans, vectors_of
+
+TEXTS = ["A cat.", " A dog. ", "A cow, a cow.", "A cat, a dog.", "Rain."]
+
+
+class Noting(WordVectors):
+    """An encoder that notes the kind and the texts of each call, and fails on some texts."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[str]]] = []
+        self.batch_sizes: set[int] = set()
+        self.failing = ""
+
+    def encode(self, inputs: Any, **options: Any) -> np.ndarray:
+        batches = list(inputs)
+        texts = [text for batch in batches for text in batch["text"]]
+        self.calls.append((options["prompt_type"].value, texts))
+        self.batch_sizes = {len(batch["text"]) for batch in batches}
+        if self.failing and self.failing in texts:
+            raise ValueError("failing")
+        return super().encode(batches, **options)
+
+
+def made(**given: Any) -> tuple[Pass, Any, Noting]:
+    encoder = Noting()
+    encoded = Pass(lambda: encoder, **given)
+    return encoded, encoded.represent(), encoder
+
+
+def documents(n: int, **given: Any) -> Documents:
+    return Documents(list("abcde"[:n]), TEXTS, **given)
+
+
+def rows_of(one: Any) -> list[list[float]]:
+    return [row for index in range(len(one.vectors)) for row in one.vectors.document(index).tolist()]
+
+
+def test_documents_are_encoded_once_in_calls_of_limited_size(monkeypatch) -> None:
+    monkeypatch.setattr(encoding, "CALL_BYTES", 2)
+    encoded, one, encoder = made()
+    first = documents(3)
+    encoded.fit(first)
+    encoded.fit(first)
+    assert encoder.calls == [("document", ["A cat.", "A dog."]), ("document", ["A cow, a cow."])]
+    encoder.calls.clear()
+    encoded.add(first)
+    encoded.add(documents(5))
+    encoded.keep(documents(5), np.zeros(5, bool))  # as many as before: nothing goes
+    assert encoder.calls == [("document", ["A cat, a dog.", "Rain."])]
+    assert rows_of(one) == vectors_of(TEXTS).tolist()
+    encoded.keep(Documents(["b"], TEXTS[1:2]), np.array([0, 1, 0, 0, 0], bool))
+    assert rows_of(one) == [[0, 1, 0]] and len(encoded.documents) == 1
+    encoded.fit(documents(2))
+    assert rows_of(one) == vectors_of(TEXTS[:2]).tolist()
+
+
+def test_a_call_that_fails_leaves_the_vectors_of_the_documents_before(monkeypatch) -> None:
+    monkeypatch.setattr(encoding, "CALL_BYTES", 1)
+    encoded, one, encoder = made()
+    encoder.failing = "A cat, a dog."
+    encoded.fit(documents(2))
+    with pytest.raises(ValueError, match="failing"):
+        encoded.add(documents(5))
+    assert rows_of(one) == vectors_of(TEXTS[:2]).tolist() and len(encoded.documents) == 2
+    with pytest.raises(ValueError, match="failing"):
+        encoded.fit(documents(4))
+    assert rows_of(one) == []
+    encoder.failing = ""
+    encoded.fit(documents(4))
+    assert rows_of(one) == vectors_of(TEXTS[:4]).tolist()
+
+
+def test_a_batch_has_32_texts_unless_the_options_say_otherwise() -> None:
+    for options, size in (({}, 32), ({"batch_size": 3}, 3)):
+        encoded, one, encoder = made()
+        encoded.fit(documents(1, options=options))
+        encoded.query_arrays(one, [str(number) for number in range(3 * size)])
+        assert encoder.batch_sizes == {size}
+
+
+def test_other_texts_are_encoded_once_as_queries_and_as_documents(monkeypatch) -> None:
+    encoded, one, encoder = made()
+    arrays = encoded.query_arrays(one, ["cat ", "dog", "cat "])
+    assert [array.tolist() for array in arrays] == [[[1, 0, 0]], [[0, 1, 0]], [[1, 0, 0]]]
+    encoded.query_arrays(one, ["dog"])
+    assert encoded.text_rows(one, ["dog ", "cat dog"]).tolist() == [[0, 1, 0], [1, 1, 0]]
+    assert encoder.calls == [("query", ["cat ", "dog"]), ("document", ["dog", "cat dog"])]
+    # all are forgotten when there are too many
+    monkeypatch.setattr(encoding, "MOST_KEPT", 5)
+    encoded.query_arrays(one, ["cow"])
+    encoded.query_arrays(one, ["cow", "dog"])
+    assert len(encoder.calls) == 3
+    encoded.query_arrays(one, ["rain"])
+    encoded.query_arrays(one, ["cow"])
+    assert encoder.calls[3:] == [("query", ["rain"]), ("query", ["cow"])]
+
+
+def test_chunks_are_encoded_each_on_its_own_and_queries_whole() -> None:
+    encoded, one, encoder = made(cut=partial(apply_chunker, sentence_spans))
+    encoded.fit(Documents(["a", "b"], ["Cat. Dog. Cat.", "Dog."]))
+    encoded.query_arrays(one, ["Cat. Dog."])
+    assert encoder.calls == [("document", ["Cat.", "Dog."]), ("query", ["Cat. Dog."])]
+    assert one.vectors.counts.tolist() == [3, 1]
+    assert rows_of(one) == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("tail", "vectors"), [("pi@64", None), ("pi@64", 4), ("pcw@64", "window"), ("pcw@64:overlap=4", "window")]
+)
+def test_the_bytes_of_a_document_of_the_target_length_are_known_before_but_for_one_vector(
+    folder: Path, tail, vectors
+) -> None:
+    model: Any = longembed.load(f"{folder}+{tail}", device="cpu")
+    model = with_head(model, replace(model.head, vectors=vectors))
+    [rows] = model.encode_document([tiny.text(64 - 2)])
+    n_bytes = np.atleast_2d(np.asarray(rows)).nbytes
+    assert n_bytes <= document_bytes(model) <= n_bytes + (vectors == 4) * 32 * 4
