@@ -180,8 +180,6 @@ class VectorScorer(PassScorer):
             return super()._divided(text)
         if encoded.cut is not None:
             return [self._read_of(chunk, text) for chunk in encoded.cut(text)]
-        if not encoded.is_ours:
-            return [(0, len(text))]
         return passages_of(encoded.model_of(self.representation), text)
 
     def _read_of(self, chunk: Chunk, text: str) -> Span:

@@ -19,7 +19,9 @@ from mteb_longembed.retrieval.chunks import apply_chunker
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.settings import SearchSettings
+from mteb_longembed.retrieval.storage import Writer
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
+from mteb_longembed.retrieval.vectors import CorpusVectors
 from tests import tiny
 from tests.encoders.test_adapt import slow_whitening
 from tests.limits import same_vectors
@@ -200,3 +202,38 @@ def test_vectors_that_are_pooled_from_a_shared_pass_score_as_in_a_search_of_thei
     scorer.fit(Documents(list(documents), list(documents.values())))
     query = [tiny.text(6, 3)]
     same_vectors(scorer.scores(query), searcher.scorer.scores(query))
+
+
+@pytest.mark.parametrize("power", [None, 0.5])
+@pytest.mark.parametrize("score", [None, "softmax"])
+def test_an_opened_scorer_has_the_map_and_the_temperature_and_measures_no_vector_again(
+    power, score, tmp_path: Path, monkeypatch
+) -> None:
+    encoder = WordVectors()
+    cut = partial(apply_chunker, sentence_spans)
+    settings = SearchSettings(whiten=power, score=score)
+    scorer, opened = (VectorScorer(Pass(lambda: encoder, cut), None, settings) for _ in range(2))
+    before, after = Documents(list("abcde"), TEXTS[:5]), Documents(list("abcdef"), TEXTS)
+    scorer.fit(Documents(list("abcd"), TEXTS[:4]))
+    scorer.scores(ASKED)
+    scorer.add(before)
+    writer = Writer(tmp_path, None)
+    scorer.save(writer)
+    opened.restore(writer.commit(), before)
+    with monkeypatch.context() as patched:
+        patched.setattr(CorpusVectors, "blocks", lambda *_: pytest.fail("vectors are measured again"))
+        assert opened.passages(ASKED, [[3, 0]] * 3) == scorer.passages(ASKED, [[3, 0]] * 3)
+    for documents in (before, after):
+        for one in (scorer, opened):
+            one.add(documents)
+        assert opened.scores(ASKED).tolist() == scorer.scores(ASKED).tolist()
+
+
+def test_vectors_that_are_compared_by_their_product_are_not_measured(monkeypatch) -> None:
+    encoder = Products()
+    scorer = VectorScorer(
+        Pass(lambda: encoder, partial(apply_chunker, sentence_spans)), None, SearchSettings()
+    )
+    scorer.fit(Documents(["a"], TEXTS[3:4]))
+    monkeypatch.setattr(CorpusVectors, "blocks", lambda *_: pytest.fail("vectors are measured"))
+    assert scorer.passages(["dog"], [[0]]) == [[(5, 21)]]
