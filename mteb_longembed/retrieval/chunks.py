@@ -149,7 +149,7 @@ def warn_of_cut_chunks(model: object, cut: CutChunks, texts: Iterable[str]) -> N
         n_chunks += 1
         n_cut += n_tokens > room
         n_all += len(chunk.text)
-        n_read += len(chunk.text) * min(room / n_tokens, 1)
+        n_read += len(chunk.text) * min(room / max(n_tokens, 1), 1)
     if n_cut:
         warnings.warn(
             f"{n_cut:,} of {n_chunks:,} chunks are longer than the {limit:,} tokens that the model reads, so it reads "
