@@ -53,3 +53,19 @@ def test_a_matrix_of_another_shape_is_told_with_the_shape_that_it_must_have() ->
     )
     with pytest.raises(DataError, match=message):
         best_documents(scorer, ["0", "1"], 2, 3)
+
+
+@pytest.mark.parametrize("score", [np.nan, np.inf])
+def test_a_score_that_has_no_rank_is_refused(score: float) -> None:
+    scorer: Any = Given(np.array([[1.0, -np.inf, score]]))
+    with pytest.raises(DataError, match=r"^me/given must give numbers, or minus infinity .*: give finite"):
+        best_documents(scorer, ["0"], 2, 3)
+
+
+def test_rows_of_different_lengths_are_refused() -> None:
+    scorer: Any = SimpleNamespace(meta=Given.meta, scores=lambda queries: [[1.0], [1.0, 2.0]])
+    message = (
+        r"^me/given must give scores as a matrix of 2 queries x 2 documents, got rows of different lengths"
+    )
+    with pytest.raises(DataError, match=message):
+        best_documents(scorer, ["0", "1"], 2, 2)

@@ -237,3 +237,11 @@ def test_vectors_that_are_compared_by_their_product_are_not_measured(monkeypatch
     scorer.fit(Documents(["a"], TEXTS[3:4]))
     monkeypatch.setattr(CorpusVectors, "blocks", lambda *_: pytest.fail("vectors are measured"))
     assert scorer.passages(["dog"], [[0]]) == [[(5, 21)]]
+
+
+def test_a_model_whose_tokenizer_has_no_offsets_shows_whole_documents(folder: Path, monkeypatch) -> None:
+    searcher = longembed.search(f"{folder}+pi@64:vectors=4", device="cpu")
+    searcher.add(["a", "b"], [tiny.text(40, 1), tiny.text(3, 2)])
+    query = tiny.text(40, 1)[-11:]  # the last vector is the best one
+    monkeypatch.setattr(type(searcher.scorer.encoded.model.tokenizer), "is_fast", False)
+    assert [hit.passage == hit.document for hit in searcher.search(query)] == [True, True]
