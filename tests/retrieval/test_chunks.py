@@ -113,6 +113,7 @@ def test_what_cannot_be_chunked_is_refused(folder):
         [{"start": 0, "end": 1}],
         "ab",
         [(2, 1)],
+        [(2, 2)],
     ):
         with pytest.raises(InputError, match=r"^a chunk must be \(start, end\) with 0 <= start < end <= 5"):
             apply_chunker(lambda text, result=result: result, "a b c")
