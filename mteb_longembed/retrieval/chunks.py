@@ -108,7 +108,7 @@ def _read(chunk: object, chunker: Cutter, length: int) -> tuple[int, int, str | 
     own = texts[0] if len(texts) == 1 else None
     if own is not None and len(offsets) == 1:
         offsets.append(offsets[0] + len(own))
-    is_read = len(offsets) == 2 and len(texts) <= 1 and len(fields) <= 3
+    is_read = len(offsets) == 2 and len(fields) <= 3
     if not is_read or not 0 <= offsets[0] < offsets[1] <= length:
         raise InputError(
             f"a chunk must be (start, end) with 0 <= start < end <= {length} characters, got {chunk!r:.80}: "
