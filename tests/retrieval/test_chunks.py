@@ -3,9 +3,11 @@
 import re
 from functools import partial
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
@@ -114,6 +116,10 @@ def test_what_cannot_be_chunked_is_refused(folder):
         "ab",
         [(2, 1)],
         [(2, 2)],
+        [(0, 1, "a", None)],
+        [object_with(start_index=0)],
+        [object_with(start_char_idx=0)],
+        [object_with(page_content="a")],
     ):
         with pytest.raises(InputError, match=r"^a chunk must be \(start, end\) with 0 <= start < end <= 5"):
             apply_chunker(lambda text, result=result: result, "a b c")
@@ -256,6 +262,8 @@ def test_a_chunk_is_cut_if_it_has_one_token_more_than_there_is_room(folder):
     cut = partial(apply_chunker, lambda text: [(0, len(text))])
     with pytest.warns(UserWarning, match=message):
         warn_of_cut_chunks(model, cut, texts)
+    with pytest.warns(UserWarning, match=r"^1 of 1 chunks .* reads 50% of"):
+        warn_of_cut_chunks(model, cut, ["#" * 24])
 
 
 def test_chunks_are_cut_to_texts_and_remembered() -> None:
@@ -272,3 +280,9 @@ def test_chunks_are_cut_to_texts_and_remembered() -> None:
     assert asked == ["ab cd"]
     assert read_chunker((two, "v1"), "mine").name == "mine"
     assert read_chunker((lambda text: [], "v1")).name == "lambda"
+
+
+def test_a_model_that_tells_no_limit_is_not_said_to_cut_chunks(recwarn) -> None:
+    for model in (object(), Mock(spec=SentenceTransformer, max_seq_length=None)):
+        warn_of_cut_chunks(model, partial(apply_chunker, ranges), ["a " * 10_000])
+    assert not recwarn.list
