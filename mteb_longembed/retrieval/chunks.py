@@ -193,6 +193,6 @@ def read_chunker(chunker: Chunker, name: str = "") -> NamedChunker:
     if not version:
         version = uuid.uuid4().hex
         advice = 'so no result of it is found again: give (chunker, "v1").'
-        warnings.warn(f"the chunker {name} has no version, {advice}", stacklevel=3)
+        warnings.warn(f"the chunker {name} has no version, {advice}", stacklevel=4)
     # a chunker may take as long as the model
     return NamedChunker(name, version, lru_cache(10_000)(partial(apply_chunker, cutter)))

@@ -286,3 +286,11 @@ def test_a_model_that_tells_no_limit_is_not_said_to_cut_chunks(recwarn) -> None:
     for model in (object(), Mock(spec=SentenceTransformer, max_seq_length=None)):
         warn_of_cut_chunks(model, partial(apply_chunker, ranges), ["a " * 10_000])
     assert not recwarn.list
+
+
+def test_warnings_name_the_line_that_gave_the_chunker_or_the_documents(folder) -> None:
+    with pytest.warns(UserWarning, match="^the chunker lambda has no version") as of_search:
+        searcher = longembed.search(f"{folder}+none", chunker=lambda text: [(0, len(text))], device="cpu")
+    with pytest.warns(UserWarning, match="^1 of 1 chunks are longer") as of_add:
+        searcher.add(["a"], [tiny.text(40)])
+    assert [of_search[-1].filename, of_add[-1].filename] == [__file__, __file__]
