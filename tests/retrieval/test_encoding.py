@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.model import with_head
+from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval import encoding
 from mteb_longembed.retrieval.chunks import apply_chunker
 from mteb_longembed.retrieval.encoding import Pass
@@ -133,3 +135,28 @@ def test_the_bytes_of_a_document_of_the_target_length_are_known_before_but_for_o
     [rows] = model.encode_document([tiny.text(64 - 2)])
     n_bytes = np.atleast_2d(np.asarray(rows)).nbytes
     assert n_bytes <= document_bytes(model) <= n_bytes + (vectors == 4) * 32 * 4
+
+
+@pytest.mark.parametrize(
+    ("of_model", "described", "similarity"),
+    [
+        ("dot", "cosine", "dot"),
+        (None, "dot", "dot"),
+        (None, None, "cosine"),
+        ("euclidean", None, "euclidean"),
+    ],
+)
+def test_the_similarity_is_the_model_s_own_or_else_what_its_description_says(
+    of_model, described, similarity
+) -> None:
+    encoder: Any = WordVectors()
+    encoder.model = SimpleNamespace(similarity_fn_name=of_model)
+    encoder.mteb_model_meta = SimpleNamespace(similarity_fn_name=described, name="me/words")
+    encoded = Pass(lambda: encoder)
+    assert encoded.similarity == similarity
+    assert not (encoded.is_scaled or encoded.is_late or encoded.cuts_windows or encoded.is_ours)
+    one = encoded.represent()
+    assert encoded.represent() is one and encoded.represent(late=True) is not one
+    if similarity == "euclidean":
+        with pytest.raises(InputError, match=r"^a chunker needs a model with one vector a text, .* me/words"):
+            Pass(lambda: encoder, partial(apply_chunker, sentence_spans))
