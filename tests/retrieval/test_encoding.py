@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import mteb
 import numpy as np
 import pytest
 
@@ -18,7 +19,8 @@ from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.representation import document_bytes
 from mteb_longembed.retrieval.scorer import Documents
 from tests import tiny
-from tests.retrieval.test_vector_scorer import WordVectors, sentence_spans, vectors_of
+from tests.limits import same_vectors
+from tests.retrieval.test_vector_scorer import WordVectors, sentence_spans, unit, vectors_of
 
 TEXTS = ["A cat.", " A dog. ", "A cow, a cow.", "A cat, a dog.", "Rain."]
 
@@ -160,3 +162,19 @@ def test_the_similarity_is_the_model_s_own_or_else_what_its_description_says(
     if similarity == "euclidean":
         with pytest.raises(InputError, match=r"^a chunker needs a model with one vector a text, .* me/words"):
             Pass(lambda: encoder, partial(apply_chunker, sentence_spans))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # mteb's of a prompt that it ignores
+@pytest.mark.parametrize("name", ["document", "passage"])
+def test_texts_have_the_prompts_that_the_model_itself_gives_them(name: str, tmp_path: Path) -> None:
+    prompts = {"query": "query : ", name: "passage : "}
+    loaded: Any = mteb.get_model(
+        f"{tiny.saved('bert', tmp_path, tiny.CARD, prompts=prompts)}+pi@64", device="cpu"
+    )
+    encoded = Pass(lambda: loaded)
+    texts = [tiny.text(20, 1), tiny.text(9, 2)]
+    one = encoded.represent()
+    same_vectors(
+        unit(np.concatenate(encoded.document_arrays(one, texts))), loaded.model.encode_document(texts)
+    )
+    same_vectors(unit(np.concatenate(encoded.query_arrays(one, texts))), loaded.model.encode_query(texts))
