@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import mteb
 import numpy as np
@@ -178,3 +179,30 @@ def test_texts_have_the_prompts_that_the_model_itself_gives_them(name: str, tmp_
         unit(np.concatenate(encoded.document_arrays(one, texts))), loaded.model.encode_document(texts)
     )
     same_vectors(unit(np.concatenate(encoded.query_arrays(one, texts))), loaded.model.encode_query(texts))
+
+
+def test_weights_are_of_the_first_corpus_also_after_a_call_that_failed(folder: Path, monkeypatch) -> None:
+    loaded: Any = mteb.get_model(f"{folder}+pi@64", device="cpu")
+    texts = [tiny.text(20, seed) for seed in range(6)]
+    corpora = [Documents(list("abcdef"[:n]), texts[:n]) for n in (6, 3)]
+
+    def failing(call: Any, documents: Documents) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(encoding, "encode", Mock(side_effect=MemoryError))
+            with pytest.raises(MemoryError):
+                call(documents)
+
+    def fitted(rule: Any, *, fails: bool = False) -> list[list[float]]:
+        encoded = Pass(lambda: loaded)
+        one = encoded.represent(rule)
+        if fails:
+            failing(encoded.fit, corpora[0])
+        encoded.fit(corpora[1])
+        if fails:
+            failing(encoded.add, corpora[0])
+        encoded.add(corpora[0])
+        return rows_of(one)
+
+    want = fitted("idf")
+    assert want != fitted(None)
+    assert fitted("idf", fails=True) == want
