@@ -16,7 +16,7 @@ from .metrics import TOLERANCE, decide_score, expected_score, group_ties
 from .split import Split
 
 #: Version of this file's rules. Saved scores of other versions are computed again.
-VERSION = "e6"
+VERSION = "e7"
 
 
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
