@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from unittest.mock import Mock
 
 import pytest
@@ -104,14 +106,20 @@ def test_a_closed_pipe_ends_the_listing_quietly() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@cache
+def run_in_shell(command: str, redirected: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command of ours in an empty folder, once for each redirection."""
+    line = f'"$0" -m mteb_longembed {command} {redirected}'
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["sh", "-c", line, sys.executable]
+        return subprocess.run(words, check=False, capture_output=True, text=True, cwd=folder)
+
+
 @pytest.mark.parametrize("closed", ["0", "1", "2", "0 1 2"])
 @pytest.mark.parametrize("command", ["list models", "export", "search mini-apee word --corpus x"])
-def test_a_closed_standard_stream_changes_no_status(command, closed, tmp_path) -> None:
-    redirected = " ".join(f"{number}{'<' if number == '0' else '>'}&-" for number in closed.split())
-    line = f'"$0" -m mteb_longembed {command}'
-    options = {"capture_output": True, "text": True, "cwd": tmp_path}
-    expected = subprocess.run(["sh", "-c", line, sys.executable], check=False, **options)
-    ran = subprocess.run(["sh", "-c", f"{line} {redirected}", sys.executable], check=False, **options)
+def test_a_closed_standard_stream_changes_no_status(command, closed) -> None:
+    expected = run_in_shell(command)
+    ran = run_in_shell(command, " ".join(f"{n}{'<' if n == '0' else '>'}&-" for n in closed.split()))
     assert ran.returncode == expected.returncode and "Traceback" not in ran.stderr
     if "1" not in closed:
         assert ran.stdout == expected.stdout
