@@ -108,7 +108,7 @@ def test_a_closed_pipe_ends_the_listing_quietly() -> None:
 
 @cache
 def run_in_shell(command: str, redirected: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command of ours in an empty folder, once for each redirection."""
+    """Run one of our commands in an empty folder, once for each redirection."""
     line = f'"$0" -m mteb_longembed {command} {redirected}'
     with tempfile.TemporaryDirectory() as folder:
         words = ["sh", "-c", line, sys.executable]
