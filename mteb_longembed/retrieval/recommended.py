@@ -4,7 +4,7 @@ from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.names import split_name
 from mteb_longembed.presets import PRESETS
-from mteb_longembed.zoo import check_no_settings, entry_of, holds_model
+from mteb_longembed.zoo import entry_of, full_base, holds_model
 
 #: For dense models that average their tokens, and for all others, such as late-interaction and sparse models
 #: (experiments/methods.md).
@@ -13,12 +13,16 @@ WITHOUT_AVERAGES = "windows:fusion=bm25"
 
 
 def recommended(name: str) -> str:
-    """Return the full name of the search for a bare model. Names with a strategy, BM25 and APIs are unchanged."""
+    """Return the full name of the search for a bare model. Names with a strategy, BM25 and APIs are unchanged.
+
+    Raises:
+        InputError, UnknownNameError: as `full_base` does, before anything large is imported.
+    """
     entry = entry_of(name)
     is_bare = holds_model(name) or (split_name(name)[1] is None and not is_bm25_name(name))
     if not is_bare or (entry is not None and entry.kind == "mteb"):
         return name
-    check_no_settings(name)
+    full_base(name)
     from mteb_longembed.encoders.checkpoint import open_checkpoint
     from mteb_longembed.encoders.spec import ModelSpec
 

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -256,3 +257,14 @@ def test_the_language_of_the_documents_reaches_bm25(files, capsys) -> None:
     line = ["search", "bm25", "钥匙在哪里", "--corpus", str(files[1]), "--language", "zho-Hans", "--json"]
     assert cli.main(line) == 0
     assert json.loads(capsys.readouterr().out)["钥匙在哪里"][0]["id"] == "b"
+
+
+def test_a_misspelt_alias_is_refused_before_anything_large_is_imported() -> None:
+    code = (
+        "import sys\n"
+        "from mteb_longembed import cli\n"
+        "status = cli.main(['search', 'mini-apee', 'word', '--corpus', 'x'])\n"
+        "print(status, sorted({'torch', 'mteb', 'sentence_transformers'} & sys.modules.keys()))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout == "2 []\n" and "did you mean 'mini-ape'?" in ran.stderr
