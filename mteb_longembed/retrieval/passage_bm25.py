@@ -207,8 +207,6 @@ class PassageBM25:
                 own = slice(starts[index], starts[index] + self._counts[index])
                 start, end = self._spans[own][scores[own].argmax()].tolist()
                 text = self._documents.texts[index]
-                if start == _TO_THE_END:  # a text without words
-                    start = 0
                 spans.append(self._narrowed(text, start, min(end, len(text)), weights))
             passages.append(spans)
         return passages
@@ -333,9 +331,10 @@ class PassageBM25:
         spans = []
         for terms in batch:
             firsts, lasts = window_borders(len(terms.starts), self.settings.window)
-            # a window begins with its first word, and ends where the word after its last one begins
-            starts = np.append(terms.starts, _TO_THE_END)
-            spans.append(np.stack([starts[firsts], starts[lasts]], axis=1))
+            # a window ends where the word after its last one begins; a text without words is one window
+            begins = np.append(terms.starts, 0)[firsts]
+            ends = np.append(terms.starts, _TO_THE_END)[lasts]
+            spans.append(np.stack([begins, ends], axis=1))
             for first, last in np.searchsorted(terms.positions, np.stack([firsts, lasts], axis=1)).tolist():
                 rows.append(terms.ids[first:last])
         if self.settings.window is not None:
