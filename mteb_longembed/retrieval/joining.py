@@ -3,6 +3,16 @@
 import numpy as np
 
 
+def mean_of_queries(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Average the scores of the vectors or sentences of each query, `[queries, documents]`.
+
+    >>> mean_of_queries(np.array([[0.1], [0.3], [0.5]]), np.array([2, 1])).round(2).tolist()
+    [[0.2], [0.5]]
+    """
+    sums: np.ndarray = np.add.reduceat(scores, np.cumsum(counts) - counts, axis=0)
+    return sums / counts[:, None].astype(np.float32)
+
+
 def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return the score of the best vector of each document, `[queries, documents]`.
 

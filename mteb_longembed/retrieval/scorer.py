@@ -15,6 +15,8 @@ from mteb_longembed.sentences import Span as Span
 from mteb_longembed.sentences import sentences
 from mteb_longembed.values import ENGLISH
 
+from .joining import mean_of_queries
+
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
     from mteb.models.model_meta import ModelMeta
@@ -65,9 +67,7 @@ def by_sentence(scores: Callable[[Sequence[str]], np.ndarray], queries: Sequence
     """Average the scores of each query's sentences, each searched on its own, float32 `[queries, documents]`."""
     split = list(map(sentences, queries))
     counts = np.array(list(map(len, split)))
-    of_sentences = scores(list(chain.from_iterable(split)))
-    sums: np.ndarray = np.add.reduceat(of_sentences, np.cumsum(counts) - counts, axis=0)
-    return sums / counts[:, None].astype(np.float32)
+    return mean_of_queries(scores(list(chain.from_iterable(split))), counts)
 
 
 @runtime_checkable

@@ -9,10 +9,7 @@ from mteb_longembed.encoders.whitening import check_finite, sampled_rows
 
 from .joining import best_vector
 from .storage import Reader, Writer
-from .vectors import ByDocument
-
-#: Maximum number of vector scores in memory.
-BLOCK_SCORES = 16 << 20
+from .vectors import BLOCK_SCORES, ByDocument
 
 
 class SparseVectors(ByDocument):

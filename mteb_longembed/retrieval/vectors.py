@@ -9,13 +9,13 @@ import numpy as np
 from mteb_longembed.encoders.whitening import MAX_VECTORS, check_finite, sampled_rows
 from mteb_longembed.files import write_at
 
-from .joining import all_vectors, best_vector
+from .joining import all_vectors, best_vector, mean_of_queries
 from .storage import Reader, Writer
 
 #: Bytes of vectors (in fp32) that are compared with the queries together.
 BLOCK_BYTES = 64 << 20
 #: Maximum number of their scores in memory at a time, unless one query has more.
-BLOCK_SCORES = 1 << 25
+BLOCK_SCORES = 1 << 24
 #: Number of query vectors, such as the tokens of one query, up to which OpenBLAS is faster with the vectors as the left
 #: factor: 1.7 times with 20, and slower to reduce with 128.
 FEW = 48
@@ -255,8 +255,7 @@ def document_scores(
             if len(rows) > len(of_units):
                 scores = _of_units(scores, of_units, temperature)
             if last - first < len(scores):
-                scores = np.add.reduceat(scores, starts[first:last] - starts[first], axis=0)
-                scores /= counts[first:last, None].astype(np.float32)
+                scores = mean_of_queries(scores, counts[first:last])
             if n_windows is not None:
                 scores = best_vector(scores, n_windows)
             matrix[first:last, columns] = scores
