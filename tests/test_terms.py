@@ -30,13 +30,15 @@ FILES = [
 ]
 
 
+LINES = [
+    (f"{file.relative_to(ROOT)}:{number}: {line.strip()}", line)
+    for file in FILES
+    if file != Path(__file__)
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+]
+
+
 @pytest.mark.parametrize("word", REPLACED)
 def test_a_replaced_word_is_used_nowhere(word: str) -> None:
-    uses = []
-    for file in FILES:
-        if file == Path(__file__):
-            continue
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-            if re.search(word, line):
-                uses.append(f"{file.relative_to(ROOT)}:{number}: {line.strip()}")
+    uses = [shown for shown, line in LINES if re.search(word, line)]
     assert not uses, f"use {REPLACED[word]}"

@@ -41,7 +41,7 @@ WINDOWS: tuple[str, ...] = (
     PRESETS["late"].settings,
     PRESETS["hybrid"].settings,
     "fusion=bm25,vectors=window",
-    "fusion=bm25,query=tokens,vectors=16,whiten=0.5",
+    f"{PRESETS['hybrid'].settings},whiten=0.5",
     "",
     "score=softmax,vectors=window",
     "whiten=0.5",

@@ -51,14 +51,18 @@ class VectorScorer(PassScorer):
         super().__init__(encoded, encoded.represent(settings.weights, vectors, late=pools_late), settings)
         #: The representation whose vectors the whitening is fitted on.
         self._fitted_on = self.representation
-        #: Whether vectors are compared by cosine.
-        self._scales = encoded.is_scaled or encoded.similarity == "cosine"
-        self._scales = self._scales or settings.whiten is not None or settings.query == "tokens"
-        if vectors is None and not encoded.has_several_vectors and settings.whiten and encoded.cuts_windows:
-            self._fitted_on = encoded.represent(settings.weights, "window")
         #: Whether a document has several vectors.
         self.has_several_vectors = (
             encoded.has_several_vectors or encoded.cut is not None or vectors is not None
+        )
+        if settings.whiten and encoded.cuts_windows and not self.has_several_vectors:
+            self._fitted_on = encoded.represent(settings.weights, "window")
+        #: Whether vectors are compared by cosine.
+        self._scales = (
+            encoded.is_scaled
+            or encoded.similarity == "cosine"
+            or settings.whiten is not None
+            or settings.query == "tokens"
         )
 
     def _forget(self) -> None:
