@@ -25,6 +25,8 @@ _LONGEST = 120  # characters of a name within a file name; file systems allow 25
 Json = dict[str, Any]
 #: `0` (off) or the folder of our caches; unset means the user's cache.
 CACHE_VARIABLE = "MTEB_LONGEMBED_CACHE"
+#: The file that makes a folder a saved index.
+INDEX = "index.json"
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -48,6 +50,17 @@ def read_json(path: Path) -> dict[str, object]:
     if not isinstance(content, dict):
         raise DataError(f"it must be a JSON object, got a {type(content).__name__}.")
     return content
+
+
+def holds_index(folder: Path) -> bool:
+    """Return whether a folder holds a saved index, perhaps a damaged one or one of another version."""
+    try:
+        content = read_json(folder / INDEX)
+    except DataError:
+        return True
+    except OSError:  # there is none, or the folder is no folder
+        return False
+    return isinstance(content.get("format"), int) and "files" in content
 
 
 def printable(text: str) -> str:

@@ -1,6 +1,7 @@
 """Encode your own documents once, and save the index: `mteb-longembed search FOLDER` opens it at once.
 
-An interrupted call resumes from its finished embeddings, which are in the embedding cache.
+An interrupted call resumes from its finished embeddings, which are in the embedding cache. `--check` reads a saved
+index whole, and says whether a file is damaged.
 """
 
 import argparse
@@ -9,15 +10,18 @@ import time
 from pathlib import Path
 
 from mteb_longembed.commands import JSON
+from mteb_longembed.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     text = "any name for mteb run -m, such as mini-rope+windows; a model alone means its recommended preset"
-    parser.add_argument("model", metavar="MODEL", help=text)
+    parser.add_argument("model", metavar="MODEL", nargs="?", help=text)
     text = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
-    parser.add_argument("--corpus", type=Path, required=True, metavar="FILE_OR_FOLDER", help=text)
-    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder for the index")
+    parser.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=text)
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="a new or an empty folder for the index")
+    text = "compare the checksums of all files of a saved index, and build none"
+    parser.add_argument("--check", type=Path, metavar="FOLDER", help=text)
     text = "the language of the documents, such as deu or zho-Hans, for BM25 (default: English)"
     parser.add_argument("--language", metavar="CODE", help=text)
     text = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
@@ -29,19 +33,34 @@ def main(args: argparse.Namespace) -> int:
     """Build the index, and print what it holds.
 
     Raises:
-        InputError: if the folder holds an index already, or the model has no such name.
+        InputError: if the folder holds other files or an index, or the model has no such name.
+        IndexFolderError: if `--check` finds a damaged file.
         DataError: if the corpus is empty or breaks a rule.
     """
+    from mteb_longembed.retrieval.storage import Reader, check_new
+
+    if args.check is not None:
+        reader = Reader(args.check)
+        n_bytes = reader.check()
+        print(
+            f"{args.check}: {reader.manifest.documents:,} documents, {n_bytes / 2**20:,.1f} MB, no file is damaged."
+        )
+        return 0
+    for option in ("model", "corpus", "to"):
+        if getattr(args, option) is None:
+            shown = "MODEL" if option == "model" else f"--{option}"
+            raise InputError(
+                f"{shown} is needed to build an index: index MODEL --corpus DOCUMENTS --to FOLDER."
+            )
+    check_new(args.to)
     from mteb_longembed.retrieval.opening import search
     from mteb_longembed.retrieval.recommended import recommended
-    from mteb_longembed.retrieval.storage import check_new
 
-    check_new(args.to)
     start = time.monotonic()
     searcher = search(recommended(args.model), device=args.device, language=args.language)
     searcher.read(args.corpus)
     searcher.save(args.to)
-    n_bytes = sum(path.stat().st_size for path in args.to.iterdir())
+    n_bytes = sum(path.stat().st_size for path in args.to.rglob("*") if path.is_file())
     seconds = time.monotonic() - start
     n_vectors = searcher.n_vectors
     if args.json:

@@ -88,9 +88,9 @@ def main(args: argparse.Namespace) -> int:
 
 def _searcher(args: argparse.Namespace) -> Searcher:
     """Open a saved index, or the cached index of the corpus, or build one."""
-    from mteb_longembed.retrieval.kept_index import kept_index
+    from mteb_longembed.files import holds_index
+    from mteb_longembed.retrieval.index_cache import read_through_cache
     from mteb_longembed.retrieval.opening import open_index, search
-    from mteb_longembed.retrieval.storage import holds_index
 
     if holds_index(Path(args.model)):
         if args.corpus is not None:
@@ -98,7 +98,6 @@ def _searcher(args: argparse.Namespace) -> Searcher:
         return open_index(args.model, device=args.device, passages=args.passages)
     if args.corpus is None:
         raise InputError(f"--corpus is needed, because {args.model} is not the folder of a saved index.")
-    from mteb_longembed.names import absolute_name
     from mteb_longembed.retrieval.recommended import describe, recommended
 
     name = recommended(args.model)
@@ -108,16 +107,15 @@ def _searcher(args: argparse.Namespace) -> Searcher:
             f"searching with {name}{': ' + text if text else ''} ({args.model}+none is the model as it is)."
         )
 
-    def make() -> Searcher:
-        searcher = search(name, device=args.device, passages=args.passages, language=args.language)
-        _warn_of_unread_text(searcher, args.corpus)
-        return searcher
-
-    key = absolute_name(name), args.language
-    options = {"passages": args.passages, "use_cache": args.cache}
-    searcher, folder = kept_index(args.corpus, key, make, args.device, **options)
+    searcher = search(name, device=args.device, passages=args.passages, language=args.language)
+    _warn_of_unread_text(searcher, args.corpus)
+    folder = None
+    if args.cache:
+        folder = read_through_cache(searcher, args.corpus)
+    else:
+        searcher.read(args.corpus)
     if folder is not None:
-        _note(f"the index of {len(searcher):,} documents is kept in {folder}.")
+        _note(f"the index of {len(searcher):,} documents is cached in {folder}.")
     return searcher
 
 

@@ -17,6 +17,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from mteb_longembed.errors import DataError
+from mteb_longembed.files import holds_index
 
 
 class ArrowTable(Protocol):
@@ -354,9 +355,16 @@ def _of_folder(folder: Path, name: str) -> Iterator[Row]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """Return all files in a folder and below, sorted, without hidden ones."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return [path for path in paths if "/." not in f"/{path.relative_to(folder).as_posix()}"]
+    """Return all files in a folder and below, sorted, without hidden ones and without saved indexes."""
+    files = []
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_file():
+            files.append(path)
+        elif path.is_dir() and not path.is_symlink() and not holds_index(path):
+            files += _visible(path)
+    return sorted(files)
 
 
 def ignored_files(folder: Path) -> dict[str, int]:

@@ -243,9 +243,10 @@ class Pass:
 
     def save(self, writer: Writer) -> None:
         """Write the vectors of all representations, and the token counts behind corpus weights."""
+        if any(writer.has(f"{one.name}.rows") for one in self.representations):
+            return  # scorers of a hybrid share the pass
         for one in self.representations:
-            if not writer.has(f"{one.name}.rows"):  # scorers of a hybrid share the pass
-                one.vectors.save(writer, one.name)
+            one.vectors.save(writer, one.name)
         if self._counts is not None:
             counts = {"tokens": self._counts.tokens, "documents": self._counts.documents}
             writer.arrays("token-counts", counts)

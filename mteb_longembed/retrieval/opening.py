@@ -33,9 +33,9 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
         LongEmbedError: for the same reasons as `load`.
     """
     reader = Reader(Path(folder).absolute())
-    name = reader.manifest["name"]
+    name = reader.manifest.name
     for component, version in index_versions().items():
-        built_with = reader.manifest["versions"].get(component)
+        built_with = reader.manifest.versions.get(component)
         if built_with != version:
             raise IndexFolderError(
                 f"the index in {reader.folder} was built with version {built_with} of {component}, and this is "
@@ -47,14 +47,12 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
         from .make import make_scorer
 
         scorer = make_scorer(name, device)
-        if full_revision(scorer.meta) != reader.manifest["revision"]:
+        if full_revision(scorer.meta) != reader.manifest.revision:
             raise IndexFolderError(
-                f"the index in {reader.folder} was built with revision {reader.manifest['revision']} of {name}, got "
+                f"the index in {reader.folder} was built with revision {reader.manifest.revision} of {name}, got "
                 f"{full_revision(scorer.meta)}: build it again."
             )
-    searcher = Searcher(scorer, passages=passages, name=name)
-    searcher._take_over(reader)
-    return searcher
+    return Searcher(scorer, passages=passages, name=name, saved=reader)
 
 
 def search(

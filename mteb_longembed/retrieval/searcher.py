@@ -8,14 +8,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow
 
 from mteb_longembed.data.stored_texts import Texts, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
-from mteb_longembed.files import counted, make_folder
+from mteb_longembed.files import counted
 from mteb_longembed.given import read_given, read_pairs, without_surrogates
 from mteb_longembed.values import ENGLISH
 
@@ -26,7 +26,7 @@ from .passage_bm25 import VERSION, PassageBM25
 from .ranking import best_documents
 from .scorer import Documents, Scorer, full_name, full_revision
 from .settings import is_lexical
-from .storage import Reader, Writer, check_new, write_lock
+from .storage import Reader, Writer, new_folder, write_lock
 
 if TYPE_CHECKING:
     from mteb_longembed.data.table import Source
@@ -47,10 +47,17 @@ class Searcher:
             vector per document, late interaction, sparse vectors.
         language: language of BM25's stop words and stems, as in mteb, such as `deu-Latn`. None for English.
         name: the name from which `open_index` rebuilds the scorer; empty for a scorer without one.
+        saved: the saved index that the searcher opens.
     """
 
     def __init__(
-        self, scorer: Scorer, *, passages: bool = True, language: str | None = None, name: str = ""
+        self,
+        scorer: Scorer,
+        *,
+        passages: bool = True,
+        language: str | None = None,
+        name: str = "",
+        saved: Reader | None = None,
     ) -> None:
         self.scorer = scorer
         self.name = name
@@ -66,9 +73,9 @@ class Searcher:
             self.vector_scorer.finds_windows = passages
         self._lock = threading.RLock()
         #: The version of the saved index whose files are mapped.
-        self._saved: Reader | None = None
-        #: A fingerprint of the documents' source, saved with the index.
-        self.source: object = None
+        self._saved = saved
+        if saved is not None:
+            self.restore(saved)
 
     @property
     def protocol(self) -> MTEBSearch:
@@ -184,9 +191,8 @@ class Searcher:
         empty: list[str] = []
         tables = list(self._tables)
         tables.append(stored_texts(self._checked(documents, empty)))
-        first = 0 if self._saved is None else 1  # the table of the saved index stays
         # tables of similar size are merged, so that there are few open files
-        while len(tables) > first + 1 and len(tables[-2]) < 2 * len(tables[-1]):
+        while len(tables) > 1 and len(tables[-2]) < 2 * len(tables[-1]):
             merged = pyarrow.concat_tables(tables[-2:])
             tables[-2:] = [stored_texts(pairs(merged))]
         if len(tables[-1]):
@@ -249,60 +255,86 @@ class Searcher:
     # ---- saving ------------------------------------------------------------------------------------------
 
     @property
-    def can_be_saved(self) -> bool:
-        """Whether `open_index` can rebuild the scorer, and there is a document with text."""
-        return bool(self.name) and isinstance(self.scorer, SavableScorer) and len(self._documents) > 0
+    def is_savable(self) -> bool:
+        """Whether `open_index` can make the scorer again."""
+        return bool(self.name) and isinstance(self.scorer, SavableScorer)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The name, revision and versions that determine an index of the same documents."""
+        revision = None if is_lexical(self.name) else full_revision(self.scorer.meta)
+        return {"name": self.name, "revision": revision, "versions": index_versions()}
 
     def save(self, folder: str | Path) -> None:
-        """Save the index to a new folder. From then on, each change of the searcher is saved there at once.
+        """Save the index to a new or an empty folder. From then on, each change of the searcher is saved there at once.
+
+        A saved searcher that is saved to its own folder again writes nothing if nothing has changed there.
 
         Raises:
-            InputError: if the folder holds another index, or the scorer cannot be saved.
-            IndexFolderError: if another process writes to the folder.
+            InputError: if the folder holds other files or another index, or the scorer cannot be saved.
+            IndexFolderError: if another process writes, or has written, to the folder.
             StorageError: if the disk refuses a file.
         """
         path = Path(folder).absolute()
         self._savable()
-        make_folder("an index", path)
-        with self._lock, write_lock(path):
-            if self.folder != path:
-                check_new(path)
-            self._commit(path)
+        with self._lock:
+            if self._saved is not None and self.folder == path:
+                with write_lock(path):
+                    self._check_current(self._saved)
+                return
+            with new_folder(path), write_lock(path):
+                self._commit(path)
 
     def _savable(self) -> SavableScorer:
-        if not self.name or not isinstance(self.scorer, SavableScorer):
+        if not isinstance(self.scorer, SavableScorer) or not self.is_savable:
             raise InputError(
                 f"{self!r} cannot be saved: only a search by the name of an extended model or of BM25, without a "
                 "chunker of your own, can be made again."
             )
         return self.scorer
 
+    def _check_current(self, saved: Reader) -> None:
+        """Raise IndexFolderError if the folder no longer holds the version that this searcher has."""
+        if Reader(saved.folder).manifest.build != saved.manifest.build:
+            raise IndexFolderError(
+                f"the index in {saved.folder} was changed after it was opened: open it again."
+            )
+
     def _commit(self, path: Path) -> None:
+        """Write a version, and read everything from it."""
+        before = self._saved if self.folder == path else None
+        self._saved = self.write(path, before)
+        self.restore(self._saved)
+
+    def write(self, folder: Path, before: Reader | None = None) -> Reader:
+        """Write the index into a folder, which `save` has checked and locked, or a temporary one.
+
+        Args:
+            folder: the folder.
+            before: the version that is replaced; None for the first one.
+
+        Raises:
+            InputError: if no document has text.
+            StorageError: if the disk refuses a file.
+        """
         if not len(self._documents):
             raise InputError("an index needs documents with text: add some, or delete its folder.")
-        before = self._saved if self.folder == path else None
-        writer = Writer(path, before)
+        writer = Writer(folder, before)
         with writer.refusals():
             writer.documents(*self._tables)
             self._savable().save(writer)
-            reader = writer.commit(
-                name=self.name,
-                revision=None if is_lexical(self.name) else full_revision(self.scorer.meta),
-                versions=index_versions(),
-                documents=len(self._documents),
-                empty=self.empty,
-                source=self.source,
-            )
-        self._take_over(reader)
+            fields = {
+                "documents": len(self._documents),
+                "empty": self.empty,
+                "language": self._documents.language,
+            }
+            return writer.commit(**self.identity, **fields)
 
-    def _take_over(self, reader: Reader) -> None:
-        """Read everything from a saved index."""
-        self._saved = reader
-        self._tables = [reader.documents]
-        self.empty = list(reader.manifest["empty"])
-        self.source = reader.manifest["source"]
-        language = reader.settings.get("language", {}).get("code", self._documents.language)
-        self._documents = Documents([], [], language)
+    def restore(self, reader: Reader) -> None:
+        """Read everything from a version of a saved index. Later changes stay in temporary files."""
+        self._tables = reader.documents
+        self.empty = list(reader.manifest.empty)
+        self._documents = Documents([], [], reader.manifest.language)
         self._documents = self._documents_of(self._tables)
         self._savable().restore(reader, self._documents)
 
@@ -314,17 +346,26 @@ class Searcher:
                 yield
                 return
             with write_lock(self._saved.folder):
-                now = Reader(self._saved.folder)
-                if now.version != self._saved.version:
-                    raise IndexFolderError(
-                        f"the index in {self._saved.folder} was changed after it was opened: open it again."
-                    )
+                self._check_current(self._saved)
                 try:
                     yield
                     self._commit(self._saved.folder)
                 except BaseException:
-                    self._take_over(self._saved)
+                    self.restore(self._saved)
                     raise
+
+    def check(self) -> int:
+        """Compare the checksums of all files of the saved index, and return their number of bytes.
+
+        Opening an index checks only its small files. All others are read here.
+
+        Raises:
+            InputError: if the searcher is not saved.
+            IndexFolderError: if a file is damaged.
+        """
+        if self._saved is None:
+            raise InputError("only a saved index can be checked: save it first.")
+        return self._saved.check()
 
     # ---- search ------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import BinaryIO
 
 import numpy as np
@@ -51,7 +52,9 @@ class CorpusVectors(ByDocument):
 
     def __init__(self) -> None:
         super().__init__()
-        self._saved = np.zeros((0, 0), np.float32)
+        #: The segments of the saved index, `[m, d]` each, and the number of vectors before each of them and after all.
+        self._segments: list[np.ndarray] = []
+        self._bounds = np.zeros(1, int)
         self._file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open for the lifetime of this object
         self._width = 0
 
@@ -59,6 +62,16 @@ class CorpusVectors(ByDocument):
     def width(self) -> int:
         """The number of dimensions."""
         return self._width
+
+    @property
+    def _n_saved(self) -> int:
+        """The number of vectors of the saved index; those after them are in the temporary file."""
+        return int(self._bounds[-1])
+
+    def _map(self, segments: Sequence[np.ndarray]) -> None:
+        """Take over the segments of a saved index."""
+        self._segments = list(segments)
+        self._bounds = np.cumsum([0, *map(len, segments)])
 
     def append(self, documents: Iterable[np.ndarray]) -> None:
         """Add documents, each `[d]` or `[vectors, d]`.
@@ -87,7 +100,7 @@ class CorpusVectors(ByDocument):
         rows = np.concatenate(documents)
         check_finite(rows)
         self._width = rows.shape[1]
-        offset = 4 * (int(first) - len(self._saved)) * self._width
+        offset = 4 * (int(first) - self._n_saved) * self._width
         write_at(self._file, offset, rows.tobytes(), "the vectors of the documents")
         ends: np.ndarray = first + np.cumsum(list(map(len, documents)))
         return ends
@@ -100,7 +113,7 @@ class CorpusVectors(ByDocument):
         """Keep the vectors of some documents, bool `[documents]`, in a new file."""
         kept = CorpusVectors()
         kept.append(self.document(index) for index in np.flatnonzero(documents).tolist())
-        self._saved = kept._saved.reshape(0, self._width)
+        self._map([])
         self._file = kept._file
         self._starts = kept._starts
 
@@ -109,9 +122,12 @@ class CorpusVectors(ByDocument):
     def sample(self, most: int = MAX_VECTORS) -> np.ndarray:
         """Return all vectors, or `most` sampled with a fixed seed, `[m, d]`."""
         indices = sampled_rows(self.n_vectors, most)
-        n_saved = int(np.searchsorted(indices, len(self._saved)))
-        new = self._rows(len(self._saved), self.n_vectors)[indices[n_saved:] - len(self._saved)]
-        return np.concatenate([self._saved[indices[:n_saved]].reshape(n_saved, self._width), new])
+        bounds = [*self._bounds, self.n_vectors]
+        parts = []
+        for first, last in pairwise(bounds):
+            inside = indices[np.searchsorted(indices, first) : np.searchsorted(indices, last)]
+            parts.append(self._rows(first, last)[inside - first])
+        return np.concatenate(parts)
 
     def document(self, index: int) -> np.ndarray:
         """Return the vectors of one document, `[vectors, d]`."""
@@ -126,39 +142,45 @@ class CorpusVectors(ByDocument):
         starts = self._starts
         while first < len(self):
             end = starts[first] + most
-            if starts[first] < len(self._saved):
-                end = min(end, len(self._saved))  # a block is in one file
+            if starts[first] < self._n_saved:
+                # a block is in one file
+                end = min(end, self._bounds[np.searchsorted(self._bounds, starts[first], "right")])
             last = max(int(np.searchsorted(starts, end, "right")) - 1, first + 1)
             yield np.diff(starts[first : last + 1]), self._rows(starts[first], starts[last])
             first = last
 
     def _rows(self, first: int, last: int) -> np.ndarray:
         """Return consecutive vectors of one file, `[m, d]`, memory-mapped."""
-        n_saved = len(self._saved)
         if last == first:
             return np.zeros((0, self._width), np.float32)
+        n_saved = self._n_saved
         if last <= n_saved:
-            return self._saved[first:last]
+            number = int(np.searchsorted(self._bounds, first, "right")) - 1
+            start = self._bounds[number]
+            return self._segments[number][first - start : last - start]
         shape = (int(last - first), self._width)
         return np.memmap(self._file, np.float32, "r", 4 * int(first - n_saved) * self._width, shape)
 
     # ---- saving ------------------------------------------------------------------------------------------
 
     def save(self, writer: Writer, name: str) -> None:
-        """Write the vectors, without the ones in the file of the previous version."""
-        new = self._rows(len(self._saved), self.n_vectors)
-        blocks = [new]
-        if len(self._saved):
-            blocks = [self._saved, new]
-        writer.array(f"{name}.rows", *blocks)
+        """Write the vectors, without the segments of the previous version.
+
+        Segments of similar size are merged, so that there are few of them, and a vector is written few times.
+        """
+        segments = [*self._segments, self._rows(self._n_saved, self.n_vectors)]
+        while len(segments) > 1 and len(segments[-2]) < 2 * len(segments[-1]):
+            segments[-2:] = [np.concatenate(segments[-2:])]
+        if not len(segments[-1]):
+            segments.pop()
+        writer.array(f"{name}.rows", *segments)
         writer.array(f"{name}.starts", self._starts)
 
     def restore(self, reader: Reader, name: str) -> None:
         """Map the vectors of a saved index."""
-        arrays = reader.arrays(name)
-        self._saved = arrays["rows"]
-        self._starts = arrays["starts"]
-        self._width = self._saved.shape[1]
+        self._map(reader.segments(f"{name}.rows"))
+        self._starts = reader.arrays(name)["starts"]
+        self._width = self._segments[0].shape[1]
 
 
 class WindowTokens(CorpusVectors):

@@ -15,6 +15,7 @@ import pytest
 import mteb_longembed as longembed
 from mteb_longembed import cli
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
+from mteb_longembed.retrieval import storage
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from tests import tiny
 
@@ -63,13 +64,15 @@ def test_a_second_call_encodes_nothing_twice(files, tail, capsys) -> None:
     assert len(hits) == 7 and (sum(stored) == 1 or bool(tail))
 
 
-def test_an_index_is_kept_until_the_corpus_changes_and_then_only_the_change_is_encoded(
+def test_an_index_is_cached_for_a_corpus_and_after_a_change_only_the_change_is_encoded(
     files, tmp_path, capsys, encoded
 ) -> None:
     name, corpus = files
     call = ["search", name, QUERY, "--corpus", str(corpus), "-k", "9"]
     assert cli.main(call) == 0
-    assert f"the index of 6 documents is kept in {tmp_path / 'cache' / 'indexes'}" in capsys.readouterr().err
+    assert (
+        f"the index of 6 documents is cached in {tmp_path / 'cache' / 'indexes'}" in capsys.readouterr().err
+    )
     encoded.clear()
     assert cli.main(call) == 0 and len(encoded) == 1  # the question
     first = capsys.readouterr().out
@@ -84,7 +87,63 @@ def test_an_index_is_kept_until_the_corpus_changes_and_then_only_the_change_is_e
     assert capsys.readouterr().out == changed
 
 
-def test_a_kept_index_looks_for_passages_only_if_the_call_wants_them(files, folder, capsys) -> None:
+def test_a_cache_that_cannot_be_used_costs_a_warning_and_no_answer(
+    files, tmp_path, capsys, monkeypatch
+) -> None:
+    name, corpus = files
+    call = [name, "--corpus", str(corpus)]
+    want = searched([*call, "--no-cache"], capsys)
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.os, "fsync", lambda *_: exec("raise OSError(28, 'No space left on device')"))
+        with pytest.warns(RuntimeWarning, match=r"cannot be used .*No space left.* continues without it"):
+            assert searched(call, capsys) == want
+    assert searched(call, capsys) == want
+    (index,) = (tmp_path / "cache" / "indexes").iterdir()
+    content = (index / "index.json").read_bytes()
+    (index / "index.json").write_bytes(content[:99])  # the disk was full, or the machine lost power
+    with pytest.warns(
+        RuntimeWarning, match=r"cannot be used .*`mteb-longembed cache --clear` removes damaged"
+    ):
+        assert searched(call, capsys) == want
+    assert cli.main(["cache"]) == 0
+    assert f"index that cannot be opened, {index.name}" in capsys.readouterr().out
+    (tmp_path / "cache" / "indexes" / "notes").mkdir()
+    (tmp_path / "cache" / "indexes" / "notes" / "index.json").write_text("{}")
+    (index / "notes.txt").write_text("mine")
+    (tmp_path / "cache" / "embeddings.txt").write_text("mine")
+    assert cli.main(["cache", "--clear"]) == 0
+    kept = [
+        path.relative_to(tmp_path / "cache") for path in (tmp_path / "cache").rglob("*") if path.is_file()
+    ]
+    assert sorted(map(str, kept)) == [
+        "embeddings.txt",
+        f"indexes/{index.name}/notes.txt",
+        "indexes/notes/index.json",
+    ]
+
+
+def test_several_searches_of_one_corpus_at_once_all_answer(files, tmp_path) -> None:
+    _, corpus = files
+    command = [
+        sys.executable,
+        "-m",
+        "mteb_longembed",
+        "search",
+        "bm25:window=6",
+        QUERY,
+        "--corpus",
+        str(corpus),
+    ]
+    environ = {**os.environ, "MTEB_LONGEMBED_CACHE": str(tmp_path / "cache")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen(command, env=environ, **pipes) for _ in range(3)]
+    answers = [process.communicate(timeout=300)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert answers[0] and len(set(answers)) == 1
+    assert len(list((tmp_path / "cache" / "indexes").iterdir())) == 1
+
+
+def test_a_cached_index_looks_for_passages_only_if_the_call_wants_them(files, folder, capsys) -> None:
     _, corpus = files
     write(corpus, {"long": f"{tiny.text(300, 1)}. {QUERY}. {tiny.text(300, 2)}"})
     call = [f"{folder}+pi@1k", "--corpus", str(corpus)]
@@ -109,10 +168,38 @@ def test_an_index_is_saved_to_a_folder_and_searched_by_it(files, tmp_path, capsy
     assert "leave out --corpus" in capsys.readouterr().err
     assert cli.main(["index", name, "--corpus", str(corpus), "--to", where]) == 2
     assert "holds an index already" in capsys.readouterr().err
+    assert cli.main(["index", "--check", where]) == 0
+    assert capsys.readouterr().out.endswith(" MB, no file is damaged.\n")
+    assert cli.main(["index", name]) == 2
+    assert "--corpus is needed to build an index" in capsys.readouterr().err
     assert cli.main(["cache"]) == 0
     shown = capsys.readouterr().out
     assert "embeddings" in shown and "index of 6 documents" in shown
     assert cli.main(["cache", "--clear"]) == 0 and not list((tmp_path / "cache" / "indexes").iterdir())
+
+
+def test_a_folder_with_files_of_others_is_refused_before_anything_is_encoded(
+    files, tmp_path, capsys, encoded
+) -> None:
+    name, corpus = files
+    before = corpus.read_bytes()
+    for where in (str(tmp_path), str(corpus)):
+        assert cli.main(["index", name, "--corpus", str(corpus), "--to", where]) == 2
+        assert "give another folder" in capsys.readouterr().err
+    assert corpus.read_bytes() == before and not encoded
+
+
+def test_an_index_inside_the_folder_of_its_corpus_is_no_document(tmp_path, capsys) -> None:
+    corpus = tmp_path / "texts"
+    corpus.mkdir()
+    (corpus / "a.txt").write_text("one lamp")
+    call = ["bm25", "--corpus", str(corpus)]
+    assert cli.main(["index", *call, "--to", str(corpus / "inner/index")]) == 0
+    (corpus / "inner/b.md").write_text("two processes on a host, and a lamp")
+    capsys.readouterr()
+    assert cli.main(["search", "bm25", "process lamp host", *call[1:], "--json"]) == 0
+    hits = json.loads(capsys.readouterr().out)["process lamp host"]
+    assert {hit["id"] for hit in hits} == {"a.txt", "inner/b.md"}
 
 
 def test_a_model_alone_is_searched_with_its_recommended_preset(files, folder, tmp_path, capsys) -> None:

@@ -105,16 +105,19 @@ class Disk:
     """An index in memory: what is written is read again."""
 
     def __init__(self) -> None:
-        self.written: dict[str, np.ndarray] = {}
+        self.written: dict[str, list[np.ndarray]] = {}
 
     def array(self, name: str, *parts: np.ndarray) -> None:
-        self.written[name] = np.concatenate(parts)
+        self.written[name] = list(parts)
+
+    def segments(self, name: str) -> list[np.ndarray]:
+        return self.written[name]
 
     def arrays(self, group: str, arrays: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         for name, array in (arrays or {}).items():
             self.array(f"{group}.{name}", array)
         start = f"{group}."
-        return {name[len(start) :]: rows for name, rows in self.written.items() if name.startswith(start)}
+        return {name[len(start) :]: rows[0] for name, rows in self.written.items() if name.startswith(start)}
 
 
 def reopened(made: CorpusVectors) -> Any:
