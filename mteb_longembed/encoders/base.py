@@ -36,7 +36,7 @@ class Base:
     name: str  #: a hub id or `local/NAME`
     files: Files  #: the files themselves
     config: PretrainedConfig  #: transformers' configuration
-    #: the longest input in tokens, as sentence-transformers' settings state it
+    #: the longest input in tokens, as sentence-transformers has it in `max_seq_length` before the configuration's limit
     max_seq_length: object = None
     modules: Sequence[Mapping[str, str]] = ()  #: the entries of modules.json, as `Files.modules` returns them
     entry: ZooEntry = _UNLISTED  #: the zoo's entry
@@ -129,7 +129,7 @@ def _base_in(files: Files, entry: ZooEntry, *, trust_remote_code: bool) -> Base:
     if not modules and "HF_ColBERT" in (raw.get("architectures") or ()):
         kind = "late-interaction"  # of Stanford's library
     _check_embeds(files.path, types, raw)
-    transformer = files.json(join(folder, "sentence_bert_config.json"))
+    transformer = _transformer_settings(files, folder) if modules else {}
     pooling = _pooling_settings(files, modules)
     setting = vectors = None
     runs_code = False
@@ -148,7 +148,7 @@ def _base_in(files: Files, entry: ZooEntry, *, trust_remote_code: bool) -> Base:
         name=own_name,
         files=files,
         config=_config(raw, config_files, config_folder, runs_code=runs_code),
-        max_seq_length=transformer.get("max_seq_length"),
+        max_seq_length=_max_seq_length(transformer, [(files, folder), (config_files, config_folder)]),
         modules=modules,
         entry=entry,
         pooling=pooling_mode(pooling) or entry.pooling,
@@ -169,6 +169,34 @@ def _base_of_adapter(files: Files, folder: str) -> Files | None:
     adapter = files.json(join(folder, "adapter_config.json"))
     path = adapter.get("base_model_name_or_path")
     return Files.open(path, adapter.get("revision")) if isinstance(path, str) else None
+
+
+def _transformer_settings(files: Files, folder: str) -> Json:
+    """Return the settings of the Transformer module. Its file had other names in early sentence-transformers."""
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"):
+        if settings := files.json(join(folder, f"sentence_{kind}_config.json")):
+            return settings
+    return {}
+
+
+def _max_seq_length(transformer: Json, folders: Sequence[tuple[Files, str]]) -> object:
+    """Return the longest input in tokens as sentence-transformers finds it; None if no file has one.
+
+    Since version 6 it saves the limit with the tokenizer; earlier ones saved it with the settings of the module, which
+    take precedence.
+
+    Args:
+        transformer: the settings of the Transformer module.
+        folders: where the tokenizer may be: the folder of the module, and of the base of an adapter.
+    """
+    of_processor = transformer.get("processor_kwargs") or transformer.get("tokenizer_args") or {}
+    for limit in (of_processor.get("model_max_length"), transformer.get("max_seq_length")):
+        if limit is not None:
+            return limit
+    for files, folder in folders:
+        if tokenizer := files.json(join(folder, "tokenizer_config.json")):
+            return tokenizer.get("model_max_length", tokenizer.get("max_len"))
+    return None
 
 
 def _pooling_settings(files: Files, modules: Sequence[Mapping[str, str]]) -> Json:

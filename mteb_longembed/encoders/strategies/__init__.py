@@ -15,7 +15,7 @@ from .strategy import Strategy as Strategy
 from .yarn import YaRN
 
 #: Version of our algorithms. It is part of every revision, so results of old and new algorithms never mix.
-ALGORITHM = "le3"
+ALGORITHM = "le4"
 
 #: Registry key -> strategy, in the order of their evidence on real text: by default `compare` tries windows,
 #: and of the others the first one that fits a model.
