@@ -33,14 +33,14 @@ TESTS = {
     "retrieval/ranking.py": "tests/retrieval/test_ranking.py tests/evaluation/test_evaluate.py",
     "retrieval/passages.py": "tests/retrieval/test_excerpt.py",
     "retrieval/vector_scorer.py": (
-        "tests/retrieval/test_vector_scorer.py tests/retrieval/test_searching.py tests/retrieval/test_chunks.py "
+        "tests/retrieval/test_vector_scorer.py tests/retrieval/test_searching.py "
         "tests/retrieval/test_sparse_scorer.py::test_one_pass_gives_vectors_of_documents_and_of_windows"
     ),
     "retrieval/pass_scorer.py": "tests/retrieval/test_pass_scorer.py tests/retrieval/test_vector_scorer.py",
     "retrieval/sparse_scorer.py": "tests/retrieval/test_sparse_scorer.py",
     "retrieval/sparse_vectors.py": "tests/retrieval/test_sparse_scorer.py",
     "retrieval/encoding.py": (
-        "tests/retrieval/test_encoding.py tests/retrieval/test_vector_scorer.py tests/retrieval/test_chunks.py "
+        "tests/retrieval/test_encoding.py tests/retrieval/test_vector_scorer.py "
         "tests/retrieval/test_sparse_scorer.py tests/retrieval/test_searching.py"
     ),
     "retrieval/representation.py": (
@@ -48,7 +48,6 @@ TESTS = {
         "tests/retrieval/test_searching.py"
     ),
     "retrieval/analyzer.py": "tests/retrieval/test_analyzer.py",
-    "retrieval/chunks.py": "tests/retrieval/test_chunks.py",
     "retrieval/passage_bm25.py": (
         "tests/retrieval/test_passage_bm25.py tests/retrieval/test_hybrid.py "
         "tests/retrieval/test_index.py::test_added_removed_and_replaced_documents_score_as_in_a_fresh_build"

@@ -21,7 +21,7 @@ from mteb_longembed.encoders.embedding_cache import CACHE_VARIABLE
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.split import splits_of
-from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.by_name import make_scorer
 from mteb_longembed.retrieval.scorer import full_revision
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 

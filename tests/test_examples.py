@@ -22,7 +22,6 @@ NEEDS = {
     "faiss_search": "faiss",
     "haystack_search": "haystack",
     "lancedb_search": "lancedb",
-    "langchain_chunks_search": "langchain_text_splitters",
     "langchain_search": "langchain_huggingface",
     "lora_training": "peft",
     "llama_index_search": "llama_index",

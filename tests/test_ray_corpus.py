@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.windows import passages_of
+from mteb_longembed.encoders.windows import vector_spans
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MODEL = "mini-ape+pcw@32k:size=128"
@@ -106,7 +106,7 @@ def rows_of_one_process(folder: Path, model: Any) -> list[dict]:
         for document in pq.read_table(file).to_pylist():
             whole = document["text"].strip()
             vectors = np.atleast_2d(model.encode_document([whole])[0])
-            for (start, end), vector in zip(passages_of(model, whole), vectors, strict=True):
+            for (start, end), vector in zip(vector_spans([model], whole)[0].tolist(), vectors, strict=True):
                 place = {"document": document["id"], "start": start, "end": end, "text": whole[start:end]}
                 rows.append({**place, "vector": vector})
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, cast
@@ -21,9 +21,8 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import Settings, is_extended_name
 from mteb_longembed.presets import PRESETS
-from mteb_longembed.retrieval.chunks import Chunker, CutChunks, NamedChunker, read_chunker
 from mteb_longembed.retrieval.experiments import model_meta
-from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
+from mteb_longembed.retrieval.make import meta_of_bm25
 from mteb_longembed.retrieval.scorer import Scorer, full_name
 from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings, read_name, typed_name
 from mteb_longembed.values import read_tokens
@@ -80,8 +79,7 @@ class Candidate:
     """One method of embedding or searching documents. Its name is parsed once, and the settings are kept.
 
     Args:
-        name: name for `mteb run -m`, as typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`; with a custom chunker, name of
-            the model that encodes each chunk.
+        name: name for `mteb run -m`, as typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`.
         base: its base, as the user wrote it; empty for BM25.
         kind: kind of candidate, see `Kind`.
         trained_len: the base's trained length in tokens, None if it has none.
@@ -90,7 +88,6 @@ class Candidate:
         search: its search settings over that model.
         bm25: its BM25 settings; None for all others.
         is_named: whether the user wrote this name, and not only its base.
-        chunker: a custom chunker.
         scorer: a custom scorer.
     """
 
@@ -103,15 +100,12 @@ class Candidate:
     search: SearchSettings = field(default=SearchSettings(), compare=False)
     bm25: BM25Settings | None = field(default=None, compare=False)
     is_named: bool = field(default=False, compare=False)
-    chunker: NamedChunker | None = None
     scorer: Scorer | None = field(default=None, compare=False)
 
     @property
     def id(self) -> str:
-        """Its id in tables of scores: the name, or with a custom chunker the name of its results."""
-        if self.chunker is None:
-            return self.name
-        return full_name(self.meta)
+        """Its id in tables of scores: the name."""
+        return self.name
 
     @property
     def is_base(self) -> bool:
@@ -123,8 +117,6 @@ class Candidate:
         """Its `ModelMeta` for mteb."""
         if self.scorer is not None:
             return self.scorer.meta
-        if self.chunker is not None:
-            return chunked_meta(self.name, self.chunker)
         if self.bm25 is not None:
             return meta_of_bm25(self.bm25)
         if self.model is not None:
@@ -146,13 +138,6 @@ class Candidate:
         return self.bm25.expand or ""
 
     @property
-    def cut(self) -> CutChunks | None:
-        """The function of the custom chunker; None without one."""
-        if self.chunker is None:
-            return None
-        return self.chunker.cut
-
-    @property
     def expands_queries(self) -> bool:
         """Whether its index embeds the corpus's terms, for query expansion."""
         return self.kind == "fusion" or bool(self.expand)
@@ -165,26 +150,16 @@ class Candidate:
         return typed_name(self.model)
 
     @cached_property
-    def model_of_pass(self) -> str:
-        """The name that loads the model of its pass."""
+    def passes(self) -> str:
+        """The name that loads the model of its pass. Candidates with one pass differ in pooling and search."""
         if self.model is not None:
             return typed_name(replace(self.model, vectors=None))
         return self.base or self.name
 
-    @property
-    def passes(self) -> str:
-        """The name of the pass that gives its vectors. Candidates with one pass differ in pooling and search."""
-        if self.chunker is None:
-            return self.model_of_pass
-        return f"{self.model_of_pass} {self.chunker.name} {self.chunker.version}"
-
     def with_search(self, settings: Settings) -> Candidate:
         """Return the candidate with further search settings; `InputError` if they do not fit."""
         search = replace(self.search, **settings)
-        candidate = _of_model(cast("ModelSpec", self.model), search, self.base)
-        if self.chunker is None:
-            return candidate
-        return chunked(candidate, self.chunker)
+        return _of_model(cast("ModelSpec", self.model), search, self.base)
 
     def in_type(self, dtype: DType) -> Candidate:
         """Return the candidate with a compute type. Its kind does not change."""
@@ -347,22 +322,3 @@ def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = Fa
     names = [BM25, *(f"{BM25},expand={base}" for base in bases)]
     names += [f"bm25@{length}" for length in BEGINNINGS if length < longest]
     return [named(name) for name in names]
-
-
-def chunked(candidate: Candidate, chunker: NamedChunker) -> Candidate:
-    """Return a candidate that applies a model with one vector per text to each chunk of a document."""
-    kind: Kind = "search"
-    if candidate.kind == "fusion":
-        kind = "fusion"
-    return replace(candidate, kind=kind, target_len=None, chunker=chunker)
-
-
-def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunker]) -> list[Candidate]:
-    """Combine each base, and each name whose base is not compared, with each chunker."""
-    bases = {candidate.base for candidate in candidates if candidate.is_base}
-    named_chunkers = [read_chunker(chunker, name) for name, chunker in chunkers.items()]
-    combined = []
-    for candidate in candidates:
-        if candidate.is_base or (candidate.is_named and candidate.base not in bases):
-            combined += [chunked(candidate, chunker) for chunker in named_chunkers]
-    return combined

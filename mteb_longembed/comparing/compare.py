@@ -22,7 +22,6 @@ from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import is_terminal, make_folder, printable
 from mteb_longembed.hub import silence
 from mteb_longembed.names import Settings
-from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.zoo import full_base
 
@@ -35,7 +34,6 @@ from .candidates import (
     has_checkpoint,
     is_name,
     of_scorer,
-    with_chunkers,
 )
 from .comparison import Comparison, comparison_of, rows_of
 from .costs import Lengths, document_lengths
@@ -59,7 +57,6 @@ def compare(
     models: str | Scorer | Sequence[str | Candidate | Scorer] = (),
     data: Data | str | Path | None = None,
     *,
-    chunkers: Mapping[str, Chunker] | None = None,
     runs: Mapping[str, RunSource] | None = None,
     show: bool = True,
     on_message: Callable[[str], None] = say_on_stderr,
@@ -73,8 +70,6 @@ def compare(
     Args:
         models: bases: aliases, hub ids or folders. A full name, with a strategy, is one candidate, and so is a scorer.
         data: a `mteb_longembed.Data`, or a folder in BEIR's layout.
-        chunkers: custom chunkers by name: each base, or a name whose base is not compared, also encodes each chunk on
-            its own. See `mteb_longembed.search`.
         runs: rankings of other programs by name: TREC run files, dicts, DataFrames or ranx' `Run`. Each is a
             candidate `run/NAME`, whose scores are used exactly as written.
         show: whether to show a progress bar; bars of other libraries are never shown.
@@ -99,7 +94,6 @@ def compare(
     # token counts of the first base stand in for the other bases
     lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
     candidates = _of_models(models, chosen, lengths_of, lengths, notes)
-    candidates += with_chunkers(candidates, chunkers or {})
     for name, source in (runs or {}).items():
         ranked = Ranked(name, read_run(name, source), splits)
         candidates.append(of_scorer(ranked))

@@ -16,7 +16,6 @@ from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.spans import run_lengths, vector_tokens
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN, cutter_of, document_prompt
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.retrieval.chunks import CutChunks
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
 from mteb_longembed.word_borders import n_words, word_borders
 
@@ -148,14 +147,6 @@ def operations(model: LongModel, lengths: np.ndarray) -> float:
     return float((2.0 * n_weights * n + attention * n**2).sum())
 
 
-def chunk_texts(texts: Sequence[str], split_text: CutChunks) -> list[str]:
-    """Return the texts of all chunks."""
-    chunks = []
-    for text in texts:
-        chunks += [chunk.text for chunk in split_text(text)]
-    return chunks
-
-
 def share_read_by_bm25(splits: Sequence[Split], target_len: int | None) -> float:
     """Return the share of all words in the first `target_len` tokens of documents; 1 without a target."""
     if target_len is None:
@@ -165,19 +156,13 @@ def share_read_by_bm25(splits: Sequence[Split], target_len: int | None) -> float
     return float(n_read / max(counts.sum(), 1))
 
 
-def count(
-    model: LongModel,
-    splits: Sequence[Split],
-    target_len: int | None = None,
-    split_text: CutChunks | None = None,
-) -> Cost:
-    """Count tokens and vectors of all documents, or of their chunks. Nothing is encoded.
+def count(model: LongModel, splits: Sequence[Split], target_len: int | None = None) -> Cost:
+    """Count tokens and vectors of all documents. Nothing is encoded.
 
     Args:
         model: an extended model.
         splits: the splits of the documents.
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
-        split_text: a custom chunker.
     """
     tokenizer = model.backbone.tokenizer
     cutter = cutter_of(tokenizer)
@@ -199,22 +184,16 @@ def count(
     waiting = _texts(splits)
     for first in waiting:
         texts = [first, *islice(waiting, _AT_ONCE - 1)]
-        chunks = [[text] for text in texts]
-        if split_text is not None:
-            chunks = [chunk_texts([text], split_text) for text in texts]
-        rows = model.backbone.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
+        rows = model.backbone.token_ids(texts, prompt or None) or []
         n_tokens += sum(map(len, rows))
         n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
         n_operations += operations(model, run_lengths(model, rows, prompt or None))
-        left = iter(rows)
         whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
-        for of_document, ids in zip(chunks, whole, strict=True):
+        for row, ids in zip(rows, whole, strict=True):
             unknown_here = int(np.count_nonzero(np.equal(ids, unknown)))
             length = len(ids) - n_prompt
-            read = 0
-            for row in islice(left, len(of_document)):
-                read += max(len(row) - n_added, 0) - int(np.count_nonzero(np.equal(row, unknown)))
-            n_known += min(read, length - unknown_here)  # chunks may overlap
+            read = max(len(row) - n_added, 0) - int(np.count_nonzero(np.equal(row, unknown)))
+            n_known += min(read, length - unknown_here)
             n_unknown += unknown_here
             lengths.append(length)
     n_all = sum(lengths)

@@ -20,11 +20,7 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
         if n_models > 1:
             end = last_part(one.base)
         label = end + with_preset(one.name).removeprefix(one.base)
-        if one.chunker is not None:
-            label = f"{end}+{one.chunker.name}"
-            if one.kind == "fusion":
-                label += ":fusion=bm25"
-        elif one.is_base:
+        if one.is_base:
             label = end or "base"
         elif one.expand:
             label = label.replace(one.expand, last_part(one.expand))

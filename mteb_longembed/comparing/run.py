@@ -22,6 +22,7 @@ from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
+from mteb_longembed.retrieval.by_name import is_own, load_own
 from mteb_longembed.retrieval.encoder import model_in
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.hybrid import Hybrid
@@ -36,7 +37,6 @@ from .cache import Cache
 from .candidates import Candidate
 from .costs import (
     Cost,
-    chunk_texts,
     count,
     estimate,
     measure,
@@ -118,7 +118,7 @@ class Runner:
         """Return the pass of a candidate on a split, which encodes for all unfinished candidates."""
         key = candidate.passes, split.label
         if key not in self._passes:
-            self._passes[key] = Pass(lambda: self._model(candidate), candidate.cut)
+            self._passes[key] = Pass(lambda: self._model(candidate))
             for other in self.candidates:
                 if other.passes == candidate.passes and self.cache.find(other.meta, split) is None:
                     # its error is reported when it runs
@@ -131,7 +131,8 @@ class Runner:
         name = candidate.passes
         if name not in self._loaded:
             self.free()
-            self._loaded[name] = encoder_in(mteb.get_model(candidate.model_of_pass, device=self.device))
+            loaded = load_own(name, self.device) if is_own(name) else mteb.get_model(name, device=self.device)
+            self._loaded[name] = encoder_in(loaded)
         return self._loaded[name]
 
     def free(self) -> None:
@@ -208,18 +209,16 @@ class Runner:
         return cost
 
     def _measured(self, candidate: Candidate) -> Cost:
-        """Count the cost of a model on the documents, or on their chunks."""
+        """Count the cost of a model on the documents."""
         plain = model_in(self._model(candidate))
         if not isinstance(plain, LongModel):
             return estimate(self.splits, candidate.target_len)
         pooled = Representation(None, None if candidate.model is None else candidate.model.vectors)
-        cost = count(repooled(plain, pooled), self.splits, candidate.target_len, candidate.cut)
+        cost = count(repooled(plain, pooled), self.splits, candidate.target_len)
         if candidate.passes not in self._speeds:
             # a few batches of the device
             n_tokens = 3 * tokens_at_once(torch.device(self._device))
             texts = sampled_texts(self.splits, CHARS_PER_TOKEN * n_tokens)
-            if candidate.cut is not None:
-                texts = chunk_texts(texts, candidate.cut)
             if not texts:
                 return cost
             with shared_bar(tqdm(disable=True)):  # these tokens do not count towards the run's

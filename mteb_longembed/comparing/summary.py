@@ -47,7 +47,6 @@ class Row:
         base: its base as the user wrote it; empty for BM25.
         is_base: whether it is the base without extension.
         expand: the model of BM25's query expansion; empty for none.
-        chunker: the name of a custom chunker; empty for none.
         name: the name that loads it.
         passes: the name of the pass that gives its vectors.
         trained_len: the trained length of the base, in tokens.
@@ -68,7 +67,6 @@ class Row:
     base: str = ""
     is_base: bool = False
     expand: str = ""
-    chunker: str = ""
     name: str = ""
     passes: str = ""
     trained_len: int | None = None
@@ -146,7 +144,6 @@ def summarise(
                 base=candidate.base,
                 is_base=candidate.is_base,
                 expand=candidate.expand,
-                chunker=candidate.chunker.name if candidate.chunker else "",
                 name=candidate.name,
                 passes=candidate.passes,
                 trained_len=candidate.trained_len,

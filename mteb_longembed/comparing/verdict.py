@@ -323,8 +323,6 @@ def type_next(row: Row, setting: Setting) -> str:
 
     A name with search settings is a search, not a model; `load` does not load models of mteb's own.
     """
-    if row.chunker:
-        return f"mteb_longembed.search({json.dumps(row.name, ensure_ascii=False)}, chunker={row.chunker})"
     typed = with_preset(absolute_name(row.id))
     if setting.corpus is not None:
         command = ["mteb-longembed", "search", typed, "--corpus", setting.corpus]

@@ -1,6 +1,6 @@
 """Rows for a vector database: one for each vector of a document, with the text that it stands for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,34 +67,45 @@ def encode_windows(
     encoded = model.encode_document(list(documents.values()))
     for (name, text), of_text in zip(documents.items(), encoded, strict=True):
         vectors = np.atleast_2d(torch.as_tensor(of_text).float().cpu().numpy())
-        for (start, end), vector in zip(passages_of(model, text), vectors, strict=True):
+        (spans,) = _spans_of([model], text)
+        for (start, end), vector in zip(spans.tolist(), vectors, strict=True):
             rows.append(Window(name, start, end, text[start:end], vector))
     return rows
 
 
-def passages_of(model: LongModelMixin, text: str) -> list[Span]:
-    """Return start and end of the text of each vector of a document, in the order of its vectors.
+def vector_spans(models: Sequence[LongModelMixin], text: str) -> list[np.ndarray]:
+    """Return the characters that each vector of a text stands for, `[vectors, 2]`, by each of some models.
 
-    One vector has the whole text that was read. A document shorter than a window or span has one passage.
+    Vectors of tokens or terms have one span, the text that is read. So has any vector without a fast tokenizer: then it
+    is the whole text.
+
+    Args:
+        models: models with one backbone.
+        text: a document. White space around it is not read.
     """
-    prompt = document_prompt(model)
-    if not getattr(model.tokenizer, "is_fast", False):
-        return [(0, len(text))]
-    ids, offsets = tokens_read(model, prompt, text)
-    (groups,) = vector_tokens(model, [ids], prompt or None)
-    spans = np.array(offsets).reshape(-1, 2)
-    return [_passage(spans[group.numpy()]) for group in groups]
+    content = text.strip()
+    first = len(text) - len(text.lstrip())
+    return [spans + first for spans in _spans_of(models, content)]
 
 
-def text_read(model: LongModelMixin, text: str) -> Span:
-    """Return start and end of the text that a model reads of a document; all of it without a fast tokenizer."""
-    if not getattr(model.tokenizer, "is_fast", False):
-        return (0, len(text))
-    _, offsets = tokens_read(model, document_prompt(model), text)
-    return _passage(np.array(offsets).reshape(-1, 2))
+def _spans_of(models: Sequence[LongModelMixin], text: str) -> list[np.ndarray]:
+    """Return for each model the spans of a text that is read as it is, `[vectors, 2]`."""
+    if not getattr(models[0].tokenizer, "is_fast", False):
+        return [np.array([[0, len(text)]])] * len(models)
+    prompt = document_prompt(models[0])
+    ids, offsets = tokens_read(models[0], prompt, text)
+    characters = np.array(offsets).reshape(-1, 2)
+    arrays = []
+    for model in models:
+        groups = [torch.arange(len(ids))]
+        if model.kind == "dense":
+            (groups,) = vector_tokens(model, [ids], prompt or None)
+        arrays.append(np.array([_characters(characters[group.numpy()]) for group in groups]))
+    return arrays
 
 
-def _passage(spans: np.ndarray) -> Span:
+def _characters(tokens: np.ndarray) -> Span:
+    """Return the characters of a group of tokens with offsets `[tokens, 2]`."""
     # special tokens and the prompt have no characters of the document
-    content = spans[spans[:, 1] > spans[:, 0]]
+    content = tokens[tokens[:, 1] > tokens[:, 0]]
     return (int(content[:, 0].min()), int(content[:, 1].max())) if len(content) else (0, 0)

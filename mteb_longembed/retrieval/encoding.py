@@ -1,7 +1,6 @@
 """One pass of a model over documents, which encodes each text once for all representations."""
 
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,10 +15,9 @@ from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, count_tokens
-from mteb_longembed.errors import InputError
+from mteb_longembed.encoders.windows import vector_spans
 from mteb_longembed.values import Vectors
 
-from .chunks import CutChunks, warn_of_cut_chunks
 from .encoder import check_as_described, model_in, show_bars
 from .representation import Representation, document_bytes, encode, encode_sparse, highest, repooled
 from .scorer import Documents
@@ -39,16 +37,11 @@ class Pass:
     Args:
         load: returns mteb's encoder. It is called when something is to be encoded, and the result is not kept beyond
             `release`.
-        cut: a custom chunker. Each chunk is encoded on its own.
-
-    Raises:
-        InputError: if an encoder of chunks does not return one vector per text, compared by cosine or dot product.
     """
 
-    def __init__(self, load: Callable[[], Any], cut: CutChunks | None = None) -> None:
+    def __init__(self, load: Callable[[], Any]) -> None:
         #: Returns mteb's encoder.
         self.load = load
-        self.cut = cut
         encoder = load()
         self.meta = encoder.mteb_model_meta
         model = model_in(encoder)
@@ -64,11 +57,6 @@ class Pass:
         if not self.has_several_vectors:
             name = getattr(model, "similarity_fn_name", None) or self.meta.similarity_fn_name or "cosine"
             self.similarity = str(getattr(name, "value", name))
-        if cut is not None and (self.has_several_vectors or self.similarity not in ("cosine", "dot")):
-            raise InputError(
-                "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
-                f"{self.meta.name}: use another name."
-            )
         #: Whether its vectors have length 1.
         self.is_scaled = False
         self.cuts_windows = False
@@ -76,7 +64,7 @@ class Pass:
             # several vectors may be scaled when they are grouped or, in an adapted model, before
             is_grouped = model.head.vectors is not None and model.head.normalize
             self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in model.head.behind)
-            self.cuts_windows = model.backbone.cuts and cut is None
+            self.cuts_windows = model.backbone.cuts
         self.representations: list[Representation] = []
         self._forget()
 
@@ -139,7 +127,7 @@ class Pass:
         """Keep the vectors of some of the previous documents, bool `[previous documents]`."""
         if len(documents) < len(self.documents):
             for one in self.representations:
-                one.vectors.keep(kept)
+                one.keep(kept)
             self.documents = documents
 
     def _append(self, missing: Sequence[Representation], documents: Documents, first: int = 0) -> None:
@@ -154,21 +142,27 @@ class Pass:
                 size = max(CALL_BYTES // max(document_bytes(self.model_of(one)) for one in missing), 1)
             for start in range(first, len(documents), size):
                 texts = documents.texts[start : min(start + size, len(documents))]
-                encoded = self._encode(missing, texts, PromptType.document, documents, self.cut)
-                for one, rows in zip(missing, encoded, strict=True):
-                    one.vectors.append(rows)
+                encoded = self._encode(missing, texts, PromptType.document, documents)
+                spans = self._spans(missing, texts)
+                for one, rows, spans_of_one in zip(missing, encoded, spans, strict=True):
+                    one.append(rows, spans_of_one)
         except BaseException:
             for one, n in zip(missing, before, strict=True):
-                one.vectors.keep_first(n)
+                one.keep_first(n)
             if not any(before):
                 self._counts = None
                 self.release()
             raise
 
-    def warn_of_cut_chunks(self, texts: Sequence[str]) -> None:
-        """Warn if the model truncates some chunks of texts."""
-        if self.cut is not None:
-            warn_of_cut_chunks(model_in(self.load()), self.cut, texts)
+    def _spans(self, wanted: Sequence[Representation], texts: Sequence[str]) -> Iterator[list[np.ndarray]]:
+        """Yield for each representation the spans of each text, `[spans, 2]`."""
+        if self.is_ours:
+            models = [self.model_of(one) for one in wanted]
+            of_texts = [vector_spans(models, text) for text in texts]
+        else:
+            of_texts = [[np.array([[0, len(text)]])] * len(wanted) for text in texts]
+        for number in range(len(wanted)):
+            yield [spans[number] for spans in of_texts]
 
     # ---- queries and passages ----------------------------------------------------------------------------
 
@@ -205,18 +199,18 @@ class Pass:
         texts: Sequence[str],
         kind: PromptType,
         documents: Documents,
-        cut: CutChunks | None = None,
     ) -> list[list[np.ndarray]]:
         """Return for each representation one array `[vectors, d]` per text. The shared backbone runs once."""
-        chunks = [_chunks(text, kind, cut) for text in texts]
-        flat = list(dict.fromkeys(chain.from_iterable(chunks)))
+        if kind == PromptType.document:
+            texts = [text.strip() for text in texts]  # as mteb passes them to encoders
+        flat = list(dict.fromkeys(texts))
         if not flat:
             return [[] for _ in wanted]
         if self.kind == "sparse":
             # the vector of a text is the maximum of its windows
             widest = next((one for one in wanted if one.step is not None), wanted[0])
             rows_of = encode_sparse(self.model_of(widest), flat, kind, documents)
-            several = [rows_of[text] for (text,) in chunks]
+            several = [rows_of[text] for text in texts]
             return [several if one is widest else list(map(highest, several)) for one in wanted]
         if self.is_ours:
             models = [self.model_of(one) for one in wanted]
@@ -226,9 +220,9 @@ class Pass:
         arrays = []
         for rows in encoded:
             array_of = {}
-            for chunk, row in zip(flat, rows, strict=True):
-                array_of[chunk] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
-            arrays.append([np.concatenate([array_of[chunk] for chunk in of_text]) for of_text in chunks])
+            for text, row in zip(flat, rows, strict=True):
+                array_of[text] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
+            arrays.append([array_of[text] for text in texts])
         return arrays
 
     def _encoded_by_mteb(self, texts: Sequence[str], kind: PromptType, documents: Documents) -> Any:
@@ -243,11 +237,9 @@ class Pass:
 
     def save(self, writer: Writer) -> None:
         """Write the vectors of all representations, and the token counts behind corpus weights."""
-        if any(writer.has(f"{one.name}.rows") for one in self.representations):
-            return  # scorers of a hybrid share the pass
         for one in self.representations:
-            one.vectors.save(writer, one.name)
-        if self._counts is not None:
+            one.save(writer)
+        if self._counts is not None and not writer.has("token-counts.tokens"):
             counts = {"tokens": self._counts.tokens, "documents": self._counts.documents}
             writer.arrays("token-counts", counts)
             writer.settings["n_counted"] = self._counts.n_documents
@@ -259,13 +251,4 @@ class Pass:
         if counts:
             self._counts = TokenCounts(**counts, n_documents=reader.settings["n_counted"])
         for one in self.representations:
-            one.vectors.restore(reader, one.name)
-
-
-def _chunks(text: str, kind: PromptType, cut: CutChunks | None) -> list[str]:
-    """Return the texts to encode for a text: its chunks, or itself."""
-    if cut is not None:
-        return [chunk.text for chunk in cut(text)]
-    if kind == PromptType.document:
-        text = text.strip()  # as mteb passes it to encoders
-    return [text]
+            one.restore(reader)

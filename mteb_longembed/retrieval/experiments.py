@@ -35,7 +35,7 @@ def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMet
     """Return the metadata of the model of one of our names, at a commit, branch or tag of its base."""
     if is_bm25_name(name):
         return meta_of_bm25(BM25Settings.parse(name))
-    spec, settings = read_name(name)
+    spec, _ = read_name(name)
     entry = ZOO.get(spec.base)
     known = find(entry.hub_id if entry else spec.base)
     if known is not None and "API" in known.framework:
@@ -43,9 +43,24 @@ def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMet
             f"{known.name} runs behind an API, and nothing in it can be extended: run it as it is, with "
             f"mteb run -m {known.name}."
         )
+    checkpoint, settings = resolve(name, revision)
+    return model_meta(checkpoint, find, settings)
+
+
+def resolve(name: str, revision: str | None = None) -> tuple[Checkpoint, SearchSettings]:
+    """Return the model and the search settings that a name requests. No weights are read.
+
+    Args:
+        name: the name of an extended model, or a folder.
+        revision: commit, branch or tag of the base, if the name has none.
+
+    Raises:
+        LongEmbedError: if the name is invalid, does not fit its base, or the base cannot be read.
+    """
+    spec, settings = read_name(name)
     checkpoint = open_checkpoint(replace(spec, revision=revision or spec.revision))
     settings.check_fits(checkpoint)
-    return model_meta(checkpoint, find, settings)
+    return checkpoint, settings
 
 
 def model_meta(

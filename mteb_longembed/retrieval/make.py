@@ -1,6 +1,5 @@
-"""Build the scorer of a name, for `mteb run`, `search` and `compare`."""
+"""Build scorers of loaded models and of BM25, for `mteb run`, `search` and `compare`."""
 
-import re
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -15,12 +14,9 @@ from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder, LongSparseEncoder
-from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
-from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names import is_extended_name
+from mteb_longembed.errors import IncompatibleError, ModelError
 from mteb_longembed.values import Vectors
 
-from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder, model_in
 from .encoding import Pass
 from .expansion import QueryExpansion
@@ -29,37 +25,12 @@ from .mteb_search import ForeignSearch, MTEBSearch
 from .pass_scorer import PassScorer
 from .passage_bm25 import VERSION, PassageBM25
 from .scorer import Scorer, full_name, full_revision
-from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
+from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
 from .sparse_scorer import SparseScorer
 from .vector_scorer import VectorScorer
 
 #: The object that mteb runs for an extended model.
 LoadedModel = LongEncoder | SparseEncoderWrapper | MultiVectorWrapper | MTEBSearch
-
-
-def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = None) -> Scorer:
-    """Return the scorer of a name: of an extended model, with or without search settings, or of any model of mteb's.
-
-    Args:
-        name: as for `mteb run -m`. A folder alone means `+none`, and `bm25` is ours.
-        device: device of the model.
-        chunker: a custom chunker, with one vector for each chunk.
-
-    Raises:
-        ModelError: if mteb cannot load the model.
-    """
-    if name == "bm25" and chunker is None:
-        return make_bm25(BM25Settings())
-    try:
-        with translate_hub_errors():
-            if chunker is not None:
-                return _chunked(name, read_chunker(chunker), device)
-            return scorer_of(mteb.get_model(name, device=device))
-    except LongEmbedError:
-        raise
-    except (OSError, ValueError, LookupError, NotImplementedError, ImportError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"mteb cannot load {name!r} ({reason[:160]}): check the name.") from error
 
 
 def scorer_of(model: Any) -> Scorer:
@@ -124,7 +95,7 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
     Raises:
         IncompatibleError: if a setting does not fit the model.
     """
-    if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
+    if encoded.similarity not in ("cosine", "dot") and not settings:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.load())))
     scorer: PassScorer
     if encoded.kind == "sparse":
@@ -180,30 +151,3 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
 
     fields = {"loader": load, "loader_kwargs": {}, "experiment_kwargs": experiment}
     return bm25_s.model_copy(update=fields)
-
-
-def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
-    """Return the metadata of a search over custom chunks, each encoded on its own. Nothing is loaded."""
-    known = mteb.get_model_meta(name, fetch_from_hf=True)
-    name_of_all = full_name(known)
-    tail = re.sub(r"[^\w.-]", "-", name_of_all.rpartition("/")[2])
-    fields = {
-        "name": f"local/{chunker.name}-{tail}",
-        "revision": f"{full_revision(known)}-chunks.{chunker.name}.{chunker.version}",
-        "experiment_kwargs": None,
-        "adapted_from": name_of_all,
-        "loader": None,
-    }
-    return known.model_copy(update=fields)
-
-
-def _chunked(name: str, chunker: NamedChunker, device: str | None) -> Scorer:
-    meta = chunked_meta(name, chunker)
-    settings = SearchSettings()
-    if is_extended_name(name):
-        spec, settings = read_name(name)
-        name = typed_name(spec)
-    model = mteb.get_model(name, device=device)
-    scorer = searching(Pass(lambda: model, chunker.cut), None, settings)
-    scorer.meta = meta
-    return scorer

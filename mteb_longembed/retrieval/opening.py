@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mteb_longembed.errors import IndexFolderError
 from mteb_longembed.names import absolute_name
@@ -13,9 +12,6 @@ from .scorer import Scorer, full_revision
 from .searcher import Searcher, index_versions
 from .settings import BM25Settings, is_lexical
 from .storage import Reader
-
-if TYPE_CHECKING:
-    from .chunks import Chunker
 
 
 def open_index(folder: str | Path, *, device: str | None = None, passages: bool = True) -> Searcher:
@@ -44,7 +40,7 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
     if is_lexical(name):
         scorer: Scorer = PassageBM25(BM25Settings.parse(name))
     else:
-        from .make import make_scorer
+        from .by_name import make_scorer
 
         scorer = make_scorer(name, device)
         if full_revision(scorer.meta) != reader.manifest.revision:
@@ -58,7 +54,6 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
 def search(
     name: str,
     *,
-    chunker: Chunker | None = None,
     device: str | None = None,
     passages: bool = True,
     language: str | None = None,
@@ -71,9 +66,6 @@ def search(
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without search settings; a folder; or any name that
             mteb knows. A folder alone means `+none`.
-        chunker: cuts documents; each chunk is encoded on its own, and a document scores by its chunks. A function from
-            a text to chunks, each `(start, end)` in characters, perhaps with its own text, or an object of Chonkie,
-            LangChain (`add_start_index=True`) or LlamaIndex.
         device: device of the model; default the best device of this machine.
         passages: whether hits show the best short window of the text that was read, if vectors have no text of their
             own: one vector, late interaction, sparse vectors. The model encodes the windows of a document when it is
@@ -91,12 +83,11 @@ def search(
         >>> searcher.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
         'a'
     """
-    from .make import make_scorer
+    from .by_name import make_scorer
 
     if language is not None:
         from mteb_longembed.data.task import check_language
 
         check_language(language)
-    scorer = make_scorer(name, device, chunker)
-    known_by = "" if chunker is not None else absolute_name(name)
-    return Searcher(scorer, passages=passages, language=language, name=known_by)
+    scorer = make_scorer(name, device)
+    return Searcher(scorer, passages=passages, language=language, name=absolute_name(name))

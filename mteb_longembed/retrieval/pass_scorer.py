@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from mteb_longembed.encoders.windows import text_read
 from mteb_longembed.errors import InputError
 
 from .encoding import Pass
@@ -44,8 +43,6 @@ class PassScorer(ABC):
         """Reset the state that was fitted on the vectors."""
         self._vectors: Any = self.representation.vectors
         self._temperature = Temperature(self.settings.temperature)
-        #: The passages of documents that were shown, by index.
-        self._spans: dict[int, list[Span]] = {}
 
     def _prepare(self) -> None:
         """Reset the fitted state if the pass has replaced the vectors.
@@ -71,7 +68,6 @@ class PassScorer(ABC):
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the previous documents, bool `[previous documents]`. The fitted state stays."""
         self.encoded.keep(documents, kept)
-        self._spans = {}
 
     # ---- scores ------------------------------------------------------------------------------------------
 
@@ -106,11 +102,11 @@ class PassScorer(ABC):
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Return for each query the best short window of each of its documents, each encoded on its own."""
         self._prepare()
-        self._divide(indices)
         texts = self.encoded.documents.texts
+        spans = {index: self._short_windows(index) for index in set(chain.from_iterable(indices))}
         windows = {}
-        for index in set(chain.from_iterable(indices)):
-            windows[index] = [texts[index][start:end] for start, end in self._spans[index]]
+        for index, of_document in spans.items():
+            windows[index] = [texts[index][start:end] for start, end in of_document]
         several = [of_text for of_text in windows.values() if len(of_text) > 1]
         # encoded together, and kept for the loop below
         self.encoded.document_arrays(self.representation, list(chain.from_iterable(several)))
@@ -121,7 +117,7 @@ class PassScorer(ABC):
                 chosen = 0
                 if len(windows[index]) > 1:
                     chosen = int(self.text_scores(query, windows[index]).argmax())
-                best.append(self._spans[index][chosen])
+                best.append(spans[index][chosen])
             passages.append(best)
         return passages
 
@@ -129,19 +125,13 @@ class PassScorer(ABC):
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """Return the score of short texts, each encoded as a document, for a query, `[texts]`."""
 
-    def _divide(self, indices: Sequence[Sequence[int]]) -> None:
-        """Find the passages of documents that were not shown before."""
-        for index in set(chain.from_iterable(indices)) - self._spans.keys():
-            self._spans[index] = self._divided(self.encoded.documents.texts[index])
-
-    def _divided(self, text: str) -> list[Span]:
-        """Return the short windows of the text that the model reads, or all of that text as one."""
-        span = (0, len(text))
-        if self.encoded.is_ours:
-            span = text_read(self.encoded.model_of(self.representation), text)
+    def _short_windows(self, index: int) -> list[Span]:
+        """Return the short windows of the text of a document that the model reads, or all of that text as one."""
+        spans = self.representation.spans.document(index)
+        read = int(spans[:, 0].min()), int(spans[:, 1].max())
         if not self.finds_windows:
-            return [span]
-        return short_windows(text[: span[1]]) or [span]
+            return [read]
+        return short_windows(self.encoded.documents.texts[index][: read[1]]) or [read]
 
     # ---- saving ------------------------------------------------------------------------------------------
 

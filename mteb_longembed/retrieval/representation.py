@@ -28,9 +28,11 @@ from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights
 from mteb_longembed.encoders.whole import JoinWindows
 from mteb_longembed.values import Vectors
 
+from .document_spans import DocumentSpans
 from .encoder import show_bars
 from .scorer import Documents
 from .sparse_vectors import SparseVectors
+from .storage import Reader, Writer
 from .vectors import CorpusVectors, WindowTokens
 
 #: Number of texts whose sparse vectors are in dense form at a time; a window has 30,000 weights.
@@ -63,6 +65,8 @@ class Representation:
             self.vectors = SparseVectors()
         elif self.kind == "late-interaction" and self.step is not None:
             self.vectors = WindowTokens()
+        #: The characters of each vector; of vectors of tokens or terms, and of other models, one span a document.
+        self.spans = DocumentSpans()
         self.known: dict[tuple[PromptType, str], Any] = {}
         self.model: LongModel | None = None
 
@@ -70,6 +74,36 @@ class Representation:
     def name(self) -> str:
         """The name of its vectors in a saved index."""
         return f"vectors-{'late' if self.late else self.rule or 'plain'}-{self.step or 'one'}"
+
+    # ---- documents: each has its vectors and their spans ---------------------------------------------------
+
+    def append(self, rows: Sequence[Any], spans: Sequence[np.ndarray]) -> None:
+        """Add documents: the vectors of each, and their spans `[spans, 2]`; one span may stand for all vectors."""
+        self.vectors.append(rows)
+        if self.kind == "dense":
+            spans = [np.broadcast_to(own, (len(vectors), 2)) for vectors, own in zip(rows, spans, strict=True)]
+        self.spans.append(spans)
+
+    def keep_first(self, n: int) -> None:
+        """Forget all documents after the first `n`."""
+        self.vectors.keep_first(n)
+        self.spans.keep_first(n)
+
+    def keep(self, documents: np.ndarray) -> None:
+        """Keep some documents, bool `[documents]`."""
+        self.vectors.keep(documents)
+        self.spans.keep(documents)
+
+    def save(self, writer: Writer) -> None:
+        """Write the vectors and spans, unless another scorer of the index has done so."""
+        if not writer.has(f"{self.name}-spans.rows"):
+            self.vectors.save(writer, self.name)
+            self.spans.save(writer, self.name)
+
+    def restore(self, reader: Reader) -> None:
+        """Map the vectors and spans of a saved index."""
+        self.vectors.restore(reader, self.name)
+        self.spans.restore(reader, self.name)
 
 
 def repooled(model: LongModel, one: Representation, counts: TokenCounts | None = None) -> LongModel:

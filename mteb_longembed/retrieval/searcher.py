@@ -201,8 +201,6 @@ class Searcher:
                 self.scorer.add(read)
             else:
                 self.scorer.fit(read)
-            if self.vector_scorer is not None:
-                self.vector_scorer.encoded.warn_of_cut_chunks(read.texts[len(self._documents) :])
             self._documents = read
             self._tables = tables
         self.empty += empty
@@ -288,8 +286,8 @@ class Searcher:
     def _savable(self) -> SavableScorer:
         if not isinstance(self.scorer, SavableScorer) or not self.is_savable:
             raise InputError(
-                f"{self!r} cannot be saved: only a search by the name of an extended model or of BM25, without a "
-                "chunker of your own, can be made again."
+                f"{self!r} cannot be saved: only a search by the name of an extended model or of BM25 can be made "
+                "again."
             )
         return self.scorer
 

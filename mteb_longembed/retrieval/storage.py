@@ -20,6 +20,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow
@@ -142,7 +143,7 @@ class Reader:
         return arrays
 
     def _check(self, segment: Segment, array: np.ndarray) -> None:
-        if xxhash.xxh3_128_hexdigest(array) != segment.checksum:
+        if xxhash.xxh3_128_hexdigest(array.data) != segment.checksum:
             raise IndexFolderError(
                 f"the file {segment.file} of the index in {self.folder} is damaged, because its checksum has changed: "
                 "build the index again."
@@ -293,7 +294,7 @@ class Writer:
                 ) from error
             raise
 
-    def commit(self, **fields: object) -> Reader:
+    def commit(self, **fields: Any) -> Reader:
         """Make the new version the current one, and return it. Versions without a segment of it are removed.
 
         Args:

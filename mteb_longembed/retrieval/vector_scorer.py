@@ -6,11 +6,9 @@ from itertools import chain
 import numpy as np
 
 from mteb_longembed.encoders.whitening import Whitening, unit
-from mteb_longembed.encoders.windows import passages_of
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
-from .chunks import Chunk
 from .encoding import Pass
 from .pass_scorer import PassScorer
 from .passages import best_run
@@ -52,9 +50,7 @@ class VectorScorer(PassScorer):
         #: The representation whose vectors the whitening is fitted on.
         self._fitted_on = self.representation
         #: Whether a document has several vectors.
-        self.has_several_vectors = (
-            encoded.has_several_vectors or encoded.cut is not None or vectors is not None
-        )
+        self.has_several_vectors = encoded.has_several_vectors or vectors is not None
         if settings.whiten and encoded.cuts_windows and not self.has_several_vectors:
             self._fitted_on = encoded.represent(settings.weights, "window")
         #: Whether vectors are compared by cosine.
@@ -147,7 +143,6 @@ class VectorScorer(PassScorer):
         self._prepare()
         if self.encoded.is_late or not self.has_several_vectors:
             return super().passages(queries, indices)
-        self._divide(indices)
         shown = set(chain.from_iterable(indices))
         vectors = {index: self._mapped(self._vectors.document(index)) for index in shown}
         rows, counts = self._query_vectors(queries)
@@ -155,12 +150,13 @@ class VectorScorer(PassScorer):
         for own, of_query in zip(np.split(rows, np.cumsum(counts)[:-1]), indices, strict=True):
             best = []
             for index in of_query:
-                spans = self._spans[index]
+                spans = self.representation.spans.document(index).tolist()
                 similarities = own @ vectors[index].T
                 if self.is_late:
                     best.append(best_run(similarities, spans))
                 else:
-                    best.append(spans[min(int(similarities.argmax()), len(spans) - 1)])
+                    start, end = spans[int(similarities.max(axis=0).argmax())]
+                    best.append((start, end))
             passages.append(best)
         return passages
 
@@ -176,25 +172,6 @@ class VectorScorer(PassScorer):
                 real = array[:1]
             scores.append((rows @ self._mapped(real).T).max(axis=1).mean())
         return np.array(scores)
-
-    def _divided(self, text: str) -> list[Span]:
-        """Return the passages of a document's vectors, in their order."""
-        encoded = self.encoded
-        if encoded.is_late or not self.has_several_vectors:
-            return super()._divided(text)
-        if encoded.cut is not None:
-            return [self._read_of(chunk, text) for chunk in encoded.cut(text)]
-        return passages_of(encoded.model_of(self.representation), text)
-
-    def _read_of(self, chunk: Chunk, text: str) -> Span:
-        """Return the span of a chunk that the model reads; all of it if the chunk has a text of its own."""
-        start, end = chunk.span
-        if not self.encoded.is_ours or chunk.text != text[start:end]:
-            return chunk.span
-        [(_, n_read)] = passages_of(self.encoded.model_of(self.representation), chunk.text)
-        if not chunk.text[n_read:].strip():
-            return chunk.span
-        return start, start + n_read
 
     # ---- saving ------------------------------------------------------------------------------------------
 

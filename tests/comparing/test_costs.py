@@ -14,7 +14,6 @@ from mteb_longembed.comparing.costs import Lengths, document_lengths, measure
 from mteb_longembed.data.task import files_task
 from mteb_longembed.data.texts import texts_of
 from mteb_longembed.retrieval import scorer
-from mteb_longembed.retrieval.chunks import Chunk
 from tests import tiny
 from tests.comparing.conftest import compare
 
@@ -84,16 +83,6 @@ def test_unknown_tokens_count_as_not_read(base, tmp_path) -> None:
     (row,) = result.summary.itertuples()
     assert row.share_unknown > 0.3 and row.share_read == pytest.approx(1 - row.share_unknown)
     assert any("unknown to the tokenizer" in sentence for sentence in result.texts("caution"))
-
-
-def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base) -> None:
-    model: Any = mteb_longembed.load(f"{base}+none")
-    short, long = tiny.text(10, 1), tiny.text(200, 2)
-    documents: Any = Documents(text=[short, long])
-    cuts = {short: [Chunk((0, len(short)), short)] * 10, long: [Chunk((0, len(long)), long)]}
-    counted = costs.count(model, [documents], None, cuts.__getitem__)
-    # two tokens of each text are special ones
-    assert counted.share_read == (10 - 2 + model.backbone.kept_len - 2) / (10 - 2 + 200 - 2)
 
 
 def test_the_sample_is_taken_once_from_everywhere_and_each_text_counts_once() -> None:

@@ -21,8 +21,7 @@ from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.errors import INTERRUPTED, InputError, UnknownNameError
 from mteb_longembed.evaluation.split import splits_of
-from mteb_longembed.retrieval.chunks import read_chunker
-from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.by_name import make_scorer
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import LEXICAL, frame
@@ -158,22 +157,20 @@ def test_queries_about_one_document_are_one_group(tmp_path) -> None:
     assert found.setting.queries == "12 queries in 4 clusters"
 
 
-def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, task, tmp_path) -> None:
+def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_path) -> None:
     tails = ("none@16", "pcw@128:size=10,whiten=0.5", "pcw@128:size=10,vectors=window")
     found = [named(f"{base}+{tail}") for tail in tails]
     known = set(mteb.models.model_implementations.MODEL_REGISTRY)
-    halves = (lambda text: [(0, len(text) // 2), (len(text) // 2, len(text))], "v1")
-    result = compare(found, task, tmp_path, bm25=True, chunkers={"halves": halves})
+    result = compare(found, task, tmp_path, bm25=True)
     assert not result.texts("left out")
     assert set(mteb.models.model_implementations.MODEL_REGISTRY) == known
     rows = result.summary.set_index("label")
-    assert len(rows) == 6 and "+halves" in rows.index and rows["kind"].tolist().count("fusion") == 1
+    assert len(rows) == 5 and rows["kind"].tolist().count("fusion") == 1
     assert rows.loc["+pcw@128:size=10,vectors=window", "vectors"] > 3
-    assert rows.loc["+halves", "vectors"] == 2
     assert rows.isna().loc["bm25:window=200", "tokens_per_second"]
 
 
-def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chunker(task) -> None:
+def test_the_fusion_is_of_the_best_whatever_its_name(task) -> None:
     def done(candidate: Candidate, score: float) -> Done:
         return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), Cost())
 
@@ -182,11 +179,6 @@ def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chun
     for order in ((first, second), (second, first)):
         found = further([done(c, 1.0) for c in (*order, LEXICAL)], splits, pytest.fail)
         assert found[0].name == f"{order[0].name}:fusion=bm25"
-    own = naming.chunked(
-        named("mini-ape+none"), read_chunker((lambda text: [(0, len(text))], "v1"), "halves")
-    )
-    (fused,) = further([done(own, 1.0), done(second, 0.5)], splits, pytest.fail)
-    assert fused.kind == "fusion" and fused.chunker is not None and fused.id.endswith("fusion-bm25")
 
 
 def test_where_queries_have_sentences_each_is_also_searched_on_its_own(base, tmp_path) -> None:

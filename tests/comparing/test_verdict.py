@@ -226,8 +226,6 @@ def test_what_to_type_is_right_for_every_kind(candidate, typed) -> None:
     assert type_next(row, own) == (
         f"mteb-longembed search {candidate.name} --corpus 'my docs.jsonl' --language zho-Hans \"YOUR QUESTION\""
     )
-    cut = advice(rows({"chunker": "halves"}, of=made)).typed
-    assert cut == f'mteb_longembed.search("{candidate.name}", chunker=halves)'
 
 
 @pytest.mark.parametrize("candidate", [LEXICAL, Candidate("ada-002", "ada-002", "api")])
@@ -240,8 +238,6 @@ def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate
 def test_names_are_typed_with_their_own_letters_and_without_escapes() -> None:
     (row,) = summary({Candidate("org/größe+ntk@4096", "org/größe", "strategy"): 40}, 50)
     assert type_next(row, SETTING) == 'mteb_longembed.load("org/größe+ntk@4096")'
-    cut = type_next(replace(row, chunker="halves"), SETTING)
-    assert cut == 'mteb_longembed.search("org/größe+ntk@4096", chunker=halves)'
 
 
 # ---- cautions

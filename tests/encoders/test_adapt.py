@@ -21,7 +21,7 @@ from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A, TokenCounts, idf
 from mteb_longembed.encoders.whitening import Whitening, sampled_rows, unit
-from mteb_longembed.encoders.windows import passages_of
+from mteb_longembed.encoders.windows import vector_spans
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from tests import tiny
 from tests.encoders.test_rotary import gap
@@ -144,7 +144,7 @@ def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(folder: Path, tai
         want = weighted_mean(rows[3:], [*(weight(token) for token in ids), NO_WEIGHT])
         assert gap(vectors[0], want) < ROUNDING
     # a span of characters is one of their tokens
-    spans = passages_of(weighed, TEXTS[1])
+    spans = vector_spans([weighed], TEXTS[1])[0].tolist()
     (got,) = longembed.encode_spans(weigh(model), [TEXTS[1]], [spans])
     assert gap(got, weighed.encode_document(TEXTS[1])) < ROUNDING
 

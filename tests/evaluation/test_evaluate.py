@@ -17,7 +17,7 @@ from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.evaluate import evaluate, first_rank, first_with_ties
 from mteb_longembed.evaluation.metrics import TOLERANCE, read_metric
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.by_name import make_scorer
 from mteb_longembed.retrieval.mteb_search import MTEBSearch
 from mteb_longembed.retrieval.ranking import matrices
 from tests import tiny

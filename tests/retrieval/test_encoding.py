@@ -1,7 +1,6 @@
 """One pass of a model: which texts are encoded, when, and what stays of them."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,15 +12,13 @@ import pytest
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.model import with_head
-from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval import encoding
-from mteb_longembed.retrieval.chunks import apply_chunker
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.representation import document_bytes
 from mteb_longembed.retrieval.scorer import Documents
 from tests import tiny
 from tests.limits import same_vectors
-from tests.retrieval.test_vector_scorer import WordVectors, sentence_spans, unit, vectors_of
+from tests.retrieval.test_vector_scorer import WordVectors, unit, vectors_of
 
 TEXTS = ["A cat.", " A dog. ", "A cow, a cow.", "A cat, a dog.", "Rain."]
 
@@ -118,15 +115,6 @@ def test_other_texts_are_encoded_once_as_queries_and_as_documents(monkeypatch) -
     assert encoder.calls[3:] == [("query", ["rain"]), ("query", ["cow"])]
 
 
-def test_chunks_are_encoded_each_on_its_own_and_queries_whole() -> None:
-    encoded, one, encoder = made(cut=partial(apply_chunker, sentence_spans))
-    encoded.fit(Documents(["a", "b"], ["Cat. Dog. Cat.", "Dog."]))
-    encoded.query_arrays(one, ["Cat. Dog."])
-    assert encoder.calls == [("document", ["Cat.", "Dog."]), ("query", ["Cat. Dog."])]
-    assert one.vectors.counts.tolist() == [3, 1]
-    assert rows_of(one) == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]]
-
-
 @pytest.mark.parametrize(
     ("tail", "vectors"), [("pi@64", None), ("pi@64", 4), ("pcw@64", "window"), ("pcw@64:overlap=4", "window")]
 )
@@ -160,9 +148,6 @@ def test_the_similarity_is_the_model_s_own_or_else_what_its_description_says(
     assert not (encoded.is_scaled or encoded.is_late or encoded.cuts_windows or encoded.is_ours)
     one = encoded.represent()
     assert encoded.represent() is one and encoded.represent(late=True) is not one
-    if similarity == "euclidean":
-        with pytest.raises(InputError, match=r"^a chunker needs a model with one vector a text, .* me/words"):
-            Pass(lambda: encoder, partial(apply_chunker, sentence_spans))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # mteb's of a prompt that it ignores

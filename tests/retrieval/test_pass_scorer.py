@@ -53,7 +53,15 @@ def documents(n: int) -> Documents:
 def saved(scorer: PassScorer, folder: Path) -> Reader:
     writer = Writer(folder, None)
     scorer.save(writer)
-    return writer.commit()
+    about = {
+        "name": "",
+        "revision": None,
+        "versions": {},
+        "documents": 1,
+        "empty": [],
+        "language": "eng-Latn",
+    }
+    return writer.commit(**about)
 
 
 def test_an_opened_scorer_goes_on_with_the_temperature_and_its_number_of_documents(tmp_path: Path) -> None:

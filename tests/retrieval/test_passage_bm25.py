@@ -16,8 +16,8 @@ import mteb_longembed as longembed
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval import passage_bm25, postings
 from mteb_longembed.retrieval.analyzer import Analyzer
+from mteb_longembed.retrieval.by_name import make_scorer
 from mteb_longembed.retrieval.expansion import QueryExpansion
-from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.passage_bm25 import VERSION, PassageBM25
 from mteb_longembed.retrieval.passages import WINDOW_CHARS
 from mteb_longembed.retrieval.scorer import Documents, full_name, full_revision

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import pkgutil
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -15,15 +16,17 @@ import pytest
 from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import identity
+from mteb_longembed.encoders import identity, windows
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
-from mteb_longembed.encoders.windows import passages_of
+from mteb_longembed.encoders.windows import vector_spans
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
+from mteb_longembed.retrieval.by_name import make_scorer
 from mteb_longembed.retrieval.encoding import Pass
-from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.scorer import Documents, Scorer
 from mteb_longembed.retrieval.searcher import Searcher
 from tests import tiny
@@ -73,7 +76,7 @@ def test_scores_are_those_of_mteb_and_adding_in_parts_changes_nothing_and_shows_
 def test_each_vector_has_the_characters_of_its_tokens(folder: Path, n: int, tail: str) -> None:
     model: Any = longembed.load(f"{folder}{tail}", device="cpu")
     text = tiny.text(n + 2, n)  # words of two letters are tokens
-    spans = passages_of(model, text)
+    spans = vector_spans([model], text)[0].tolist()
     vectors = np.atleast_2d(np.asarray(model.encode_document([text])[0]))
     assert len(spans) == len(vectors)
     assert spans[0][0] == 0 and all(0 <= start < end <= len(text) for start, end in spans)
@@ -343,3 +346,61 @@ def test_what_a_notebook_shows_of_a_search_is_short(folder):
         assert max(len(repr(one)) for one in shown) < 500
     rows = {f"d{number}": text for number in range(50)}
     assert len(repr(longembed.Data(corpus=rows, queries=[rows] * 50, qrels={"q": rows}))) < 2_000
+
+
+@pytest.mark.parametrize("before", ["", "  ", "\n\n   \t"])
+@pytest.mark.parametrize(
+    "tail", ["+pcw@64:vectors=window", "+pcw@64:vectors=4", "+pcw@64:vectors=4,query=tokens"]
+)
+def test_passages_of_a_byte_level_tokenizer_are_right_where_a_text_begins_with_white_space(
+    tmp_path: Path, tail: str, before: str
+) -> None:
+    letters = ["[PAD]", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    backend = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokens = PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="[PAD]", model_max_length=tiny.TRAINED
+    )
+    base = tiny.saved("modernbert", tmp_path, tokens=tokens)
+    searcher = longembed.search(f"{base}{tail}", device="cpu")
+    text = "one two three four five six seven eight nine ten"
+    searcher.add(["plain", "spaced"], [text, before + text])
+    for query in text.split():
+        plain, spaced = sorted(searcher.search(query), key=lambda hit: hit.id)
+        assert plain.passage == spaced.passage
+        assert spaced.document[spaced.start : spaced.end] == spaced.passage
+        assert spaced.start == plain.start + len(before)
+
+
+def test_showing_a_passage_tokenises_no_document(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    made = longembed.search(f"{folder}+pcw@64:size=16,vectors=4,query=tokens", device="cpu")
+    made.add(["a", "b"], [tiny.text(60, 1), tiny.text(40, 2)])
+    made.save(tmp_path / "index")
+    want = made.search(tiny.text(6, 3))
+    opened = longembed.open_index(tmp_path / "index", device="cpu")
+    monkeypatch.setattr(windows, "tokens_read", lambda *_: pytest.fail("a document is tokenised"))
+    assert made.search(tiny.text(6, 3)) == want == opened.search(tiny.text(6, 3))
+
+
+def test_search_index_and_compare_never_ask_mteb_for_our_names(
+    folder: Path, tmp_path: Path, monkeypatch
+) -> None:
+    def refuse(name: str, *_: object, **__: object) -> None:
+        pytest.fail(f"mteb is asked for {name}")
+
+    for module in list(sys.modules.values()):
+        for known in ("get_model", "get_model_meta"):
+            if vars(module).get(known) in (mteb.get_model, mteb.get_model_meta):
+                monkeypatch.setattr(module, known, refuse)
+    name = f"{folder}+pcw@64:size=16,vectors=window,fusion=bm25"
+    made = longembed.search(name, device="cpu")
+    documents = {f"d{i}": tiny.text(40, i) for i in range(6)}
+    made.add(documents, documents.values())
+    made.save(tmp_path / "index")
+    want = made.search(tiny.text(6, 3))
+    assert longembed.open_index(tmp_path / "index", device="cpu").search(tiny.text(6, 3)) == want
+    queries = {f"q{i}": " ".join(documents[f"d{i}"].split()[:4]) for i in range(6)}
+    judged = {f"q{i}": {f"d{i}": 1} for i in range(6)}
+    data = {"corpus": documents, "queries": queries, "qrels": judged}
+    found = longembed.compare([name], **data, output_folder=tmp_path / "out", device="cpu", show=False)
+    assert len(found.summary) > 1

@@ -283,11 +283,3 @@ def test_without_passages_a_hit_has_the_text_that_was_read_and_nothing_is_encode
     monkeypatch.setattr(Pass, "_encode", lambda *given: pytest.fail("a text is encoded"))
     (hit,) = made.search(QUERIES[0])
     assert hit.start == 0 and text.startswith(hit.passage) and len(hit.passage) < len(text)
-
-
-@pytest.mark.parametrize("kind", ["sparse", "late"])
-def test_a_document_is_divided_once(bases, kind, monkeypatch):
-    made = searcher(f"{bases[kind]}+none", {"a": tiny.text(300, 1)})
-    first = made.search(QUERIES[0])
-    monkeypatch.setattr(type(made.vector_scorer), "_divided", lambda *given: pytest.fail("divided again"))
-    assert made.search(QUERIES[0]) == first

@@ -1,8 +1,7 @@
 """Scores and passages of vectors, for models that are not ours."""
 
 import re
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 import mteb
 import numpy as np
 import pytest
+from mteb.types import PromptType
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
-from mteb_longembed.retrieval.chunks import apply_chunker
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.settings import SearchSettings
@@ -86,6 +85,26 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in re.finditer(r"\w[^.]*\.", text)]
 
 
+class BySentence(Pass):
+    """A pass with a vector for each sentence of a document."""
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        super().__init__(load)
+        self.has_several_vectors = True
+
+    def _encode(
+        self, wanted: Any, texts: Any, kind: PromptType, documents: Documents
+    ) -> list[list[np.ndarray]]:
+        if kind != PromptType.document:
+            return super()._encode(wanted, texts, kind, documents)
+        return [[vectors_of([text[slice(*span)] for span in sentence_spans(text)]) for text in texts]] * len(
+            wanted
+        )
+
+    def _spans(self, wanted: Any, texts: Any) -> Any:
+        return [[np.array(sentence_spans(text)) for text in texts]] * len(wanted)
+
+
 def vectors_of(texts: Sequence[str]) -> np.ndarray:
     return WordVectors().encode([{"text": texts}]).astype(float)
 
@@ -113,9 +132,8 @@ def slow_cosines(texts: Sequence[str], power: float | None, fitted_on: Sequence[
 def test_chunks_score_by_their_cosine_also_when_documents_are_added_and_left_out(power, score) -> None:
     # whitened vectors are compared by the cosine whatever the model's measure is
     encoder = WordVectors() if power is None else Products()
-    cut = partial(apply_chunker, sentence_spans)
     settings = SearchSettings(whiten=power, score=score, temperature=0.05 if score else None)
-    scorer = VectorScorer(Pass(lambda: encoder, cut), None, settings)
+    scorer = VectorScorer(BySentence(lambda: encoder), None, settings)
 
     def check(numbers: list[int]) -> None:
         texts = [TEXTS[number] for number in numbers]
@@ -210,16 +228,23 @@ def test_an_opened_scorer_has_the_map_and_the_temperature_and_measures_no_vector
     power, score, tmp_path: Path, monkeypatch
 ) -> None:
     encoder = WordVectors()
-    cut = partial(apply_chunker, sentence_spans)
     settings = SearchSettings(whiten=power, score=score)
-    scorer, opened = (VectorScorer(Pass(lambda: encoder, cut), None, settings) for _ in range(2))
+    scorer, opened = (VectorScorer(BySentence(lambda: encoder), None, settings) for _ in range(2))
     before, after = Documents(list("abcde"), TEXTS[:5]), Documents(list("abcdef"), TEXTS)
     scorer.fit(Documents(list("abcd"), TEXTS[:4]))
     scorer.scores(ASKED)
     scorer.add(before)
     writer = Writer(tmp_path, None)
     scorer.save(writer)
-    opened.restore(writer.commit(), before)
+    about = {
+        "name": "",
+        "revision": None,
+        "versions": {},
+        "documents": 5,
+        "empty": [],
+        "language": "eng-Latn",
+    }
+    opened.restore(writer.commit(**about), before)
     with monkeypatch.context() as patched:
         patched.setattr(CorpusVectors, "blocks", lambda *_: pytest.fail("vectors are measured again"))
         assert opened.passages(ASKED, [[3, 0]] * 3) == scorer.passages(ASKED, [[3, 0]] * 3)
@@ -231,9 +256,7 @@ def test_an_opened_scorer_has_the_map_and_the_temperature_and_measures_no_vector
 
 def test_vectors_that_are_compared_by_their_product_are_not_measured(monkeypatch) -> None:
     encoder = Products()
-    scorer = VectorScorer(
-        Pass(lambda: encoder, partial(apply_chunker, sentence_spans)), None, SearchSettings()
-    )
+    scorer = VectorScorer(BySentence(lambda: encoder), None, SearchSettings())
     scorer.fit(Documents(["a"], TEXTS[3:4]))
     monkeypatch.setattr(CorpusVectors, "blocks", lambda *_: pytest.fail("vectors are measured"))
     assert scorer.passages(["dog"], [[0]]) == [[(5, 21)]]
@@ -241,7 +264,7 @@ def test_vectors_that_are_compared_by_their_product_are_not_measured(monkeypatch
 
 def test_a_model_whose_tokenizer_has_no_offsets_shows_whole_documents(folder: Path, monkeypatch) -> None:
     searcher = longembed.search(f"{folder}+pi@64:vectors=4", device="cpu")
+    monkeypatch.setattr(type(searcher.scorer.encoded.model.tokenizer), "is_fast", False)
     searcher.add(["a", "b"], [tiny.text(40, 1), tiny.text(3, 2)])
     query = tiny.text(40, 1)[-11:]  # the last vector is the best one
-    monkeypatch.setattr(type(searcher.scorer.encoded.model.tokenizer), "is_fast", False)
     assert [hit.passage == hit.document for hit in searcher.search(query)] == [True, True]
