@@ -15,7 +15,7 @@ from mteb_longembed.sentences import WORDS_PER_TOKEN
 from mteb_longembed.word_borders import first_words
 
 from .analyzer import NO_TERM, Analyzer, Language, Terms
-from .joining import best_vector
+from .joining import best_vector, reduced
 from .passages import short_windows, window_borders
 from .postings import Postings, QueryTerms
 from .scorer import Documents, Span, by_sentence
@@ -166,7 +166,7 @@ class PassageBM25:
         # as `all_vectors`, in fewer steps: no score exceeds 20 temperatures, so nothing overflows
         scores /= temperature
         np.exp(scores, out=scores)
-        mean = np.add.reduceat(scores, np.cumsum(self._counts) - self._counts, axis=1) / self._counts
+        mean = reduced(np.add, scores, self._counts, 0.0) / self._counts
         soft: np.ndarray = temperature * np.log(mean)
         return soft
 

@@ -12,6 +12,7 @@ from mteb_longembed.values import Vectors
 
 from .chunks import Chunk
 from .encoding import Pass
+from .joining import best_vector, mean_of_queries, with_the_rest_last
 from .pass_scorer import PassScorer
 from .passages import best_run
 from .scorer import Documents, Span, by_sentence
@@ -157,7 +158,9 @@ class VectorScorer(PassScorer):
             for index in of_query:
                 spans = self._spans[index]
                 similarities = own @ vectors[index].T
-                if self.is_late:
+                if not similarities.size:
+                    best.append(spans[0])  # a document or a query without a vector
+                elif self.is_late:
                     best.append(best_run(similarities, spans))
                 else:
                     best.append(spans[min(int(similarities.argmax()), len(spans) - 1)])
@@ -172,10 +175,12 @@ class VectorScorer(PassScorer):
         scores = []
         for array in arrays:
             real = array[array.any(axis=-1)]  # rows of zeros pad windows
-            if not len(real):
+            if not len(real) and array.size:
                 real = array[:1]
-            scores.append((rows @ self._mapped(real).T).max(axis=1).mean())
-        return np.array(scores)
+            similarities = rows @ self._mapped(real).T
+            counts = np.array([len(real)])
+            scores.append(mean_of_queries(best_vector(similarities, counts), np.array([len(rows)])))
+        return with_the_rest_last(np.concatenate(scores, axis=1))[0]
 
     def _divided(self, text: str) -> list[Span]:
         """Return the passages of a document's vectors, in their order."""
