@@ -343,3 +343,84 @@ def test_what_a_notebook_shows_of_a_search_is_short(folder):
         assert max(len(repr(one)) for one in shown) < 500
     rows = {f"d{number}": text for number in range(50)}
     assert len(repr(longembed.Data(corpus=rows, queries=[rows] * 50, qrels={"q": rows}))) < 2_000
+
+
+# ---- changes read their input whole before they change anything
+
+
+def state(of: Searcher) -> object:
+    return dict(of.texts()), of.search(["lamp", "bells"], 9), of.empty
+
+
+CHANGES: dict[str, tuple[Callable[[Searcher], object], str]] = {
+    "an id twice": (lambda made: made.replace(["a", "a"], ["x", "y"]), "ids must be new, got 'a' a second time"),
+    "a new id twice": (lambda made: made.replace(["z", "z"], ["x", "y"]), "ids must be new, got 'z' a second time"),
+    "numbers that differ": (lambda made: made.replace(["a", "b"], ["x"]), "every document needs an id"),
+    "a number for a text": (lambda made: made.replace(["a"], [3]), "documents must be texts"),  # type: ignore[list-item]
+    "None for a text": (lambda made: made.replace(["a"], [None]), "documents must be texts"),  # type: ignore[list-item]
+    "an empty id": (lambda made: made.replace(["a", ""], ["x", "y"]), "an id must have at least one character"),
+    "a text for the texts": (lambda made: made.replace(["a"], "x"), "documents must be texts in a list"),
+    "a stream that breaks": (lambda made: made.replace(["a", "b"], broken()), "injected"),
+    "a number for an added text": (lambda made: made.change(["a"], {"n": 3}), "documents must be texts"),  # type: ignore[dict-item]
+    "None for an added text": (lambda made: made.change([], {"n": None}), "documents must be texts"),  # type: ignore[dict-item]
+    "a number for an added id": (lambda made: made.change(["a"], {3: "x"}), "ids must be texts"),  # type: ignore[dict-item]
+    "an unknown id": (lambda made: made.change(["a", "x"], {"n": "y"}), "an id must be known to be removed, got 'x'"),
+    "a list of pairs": (lambda made: made.change(["a"], [("n", "y")]), "added documents must be texts by id"),  # type: ignore[arg-type]
+    "a text for the removed ids": (lambda made: made.change("a", {"n": "y"}), "ids must be texts in a list"),
+    "a number for a removed id": (lambda made: made.change([3], {"n": "y"}), "ids must be texts"),  # type: ignore[list-item]
+}  # fmt: skip
+
+
+def broken() -> Any:
+    yield "one"
+    raise InputError("injected")
+
+
+@pytest.mark.parametrize("fault", CHANGES)
+@pytest.mark.parametrize("saves", [False, True])
+def test_a_change_that_is_refused_changes_nothing(fault: str, saves: bool, tmp_path: Path) -> None:
+    change, message = CHANGES[fault]
+    made = searcher("bm25", {"a": "one lamp", "b": "two bells", "c": " "})
+    if saves:
+        made.save(tmp_path / "index")
+    want = state(made)
+    with pytest.raises(InputError, match=message):
+        change(made)
+    assert state(made) == want and len(made) == 3
+    if saves:
+        assert state(longembed.open_index(tmp_path / "index")) == want
+
+
+@pytest.mark.parametrize("tail", [FUSED, f"{WINDOWS},fusion=bm25,whiten=0.5"])
+@pytest.mark.parametrize("place", ["torch.nn.functional.embedding", f"{VECTORS}.append"])
+def test_documents_are_removed_only_when_the_new_ones_are_encoded(folder, tail, place, monkeypatch) -> None:
+    rows = {key: DOCUMENTS[key] for key in ("d1", "d2", "d3", "d4", "d5", "d6")}
+    made = searcher(f"{folder}{tail}", rows)
+    made.search(QUERY)
+    want = made.search(QUERY)
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("injected")
+
+    for change in (
+        lambda: made.replace(["d2"], [tiny.text(30, 77)]),
+        lambda: made.change(["d1"], {"n": tiny.text(40, 78)}),
+        lambda: made.replace(rows, [tiny.text(9, 80 + number) for number in range(6)]),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, failing)
+            with pytest.raises(RuntimeError, match="injected"):
+                change()
+        assert made.search(QUERY) == want
+
+
+def test_documents_may_get_and_lose_their_texts_in_one_change() -> None:
+    made = searcher("bm25", {"a": "one lamp", "b": "two bells", "c": " "})
+    made.change(["b"], {"c": "three lamps", "a": "", "n": "four bells"})
+    assert dict(made.texts()) == {"c": "three lamps", "n": "four bells", "a": ""} and made.empty == ["a"]
+    assert made.search("bells")[0].id == "n"
+    made.change([], {"c": " ", "n": " "})
+    assert sorted(made.empty) == ["a", "c", "n"] and len(made) == 3
+    made.change([], {})
+    made.replace(["a"], ["five lamps"])
+    assert made.search("lamps")[0].id == "a"
