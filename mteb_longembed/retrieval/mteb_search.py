@@ -76,7 +76,7 @@ class MTEBSearch:
         documents = self._documents
         best: dict[str, dict[str, float]] = {}
         if top_ranked is None:
-            rankings = best_documents(self.scorer, texts, top_k, len(documents))
+            rankings = best_documents(self.scorer, texts, top_k, len(documents), documents.texts)
             for query, pairs in zip(queries["id"], rankings, strict=True):
                 best[query] = {documents.ids[index]: score for score, index in pairs}
             return best

@@ -16,7 +16,7 @@ from .representation import Representation
 from .scorer import Documents, Span
 from .settings import SearchSettings
 from .storage import Reader, Writer
-from .temperature import Temperature, pseudo_queries
+from .temperature import LEAST, LEAST_OF_FEW, Temperature, are_few, pseudo_queries
 
 
 class PassScorer(ABC):
@@ -47,6 +47,14 @@ class PassScorer(ABC):
         #: The passages of documents that were shown, by index.
         self._spans: dict[int, list[Span]] = {}
 
+    def settle(self) -> None:
+        """Fit what the present documents determine. So later scores do not depend on whether there was a search."""
+        if not len(self.encoded.documents):
+            return
+        self._prepare()
+        if self._needs_temperature:
+            _ = self.temperature
+
     def _prepare(self) -> None:
         """Reset the fitted state if the pass has replaced the vectors.
 
@@ -66,10 +74,12 @@ class PassScorer(ABC):
 
     def add(self, documents: Documents) -> None:
         """Encode the documents after the previous ones. The fitted state stays. A failed call changes nothing."""
+        self.settle()
         self.encoded.add(documents)
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the previous documents, bool `[previous documents]`. The fitted state stays."""
+        self.settle()
         self.encoded.keep(documents, kept)
         self._spans = {}
 
@@ -93,6 +103,12 @@ class PassScorer(ABC):
         return self._temperature.at(
             len(self._vectors), lambda: self._spread(pseudo_queries(self.encoded.documents.texts))
         )
+
+    @property
+    def _least_spread(self) -> float:
+        """The lowest temperature, as a share of the highest absolute score."""
+        documents = self.encoded.documents
+        return LEAST_OF_FEW if are_few(documents.texts, len(documents)) else LEAST
 
     @abstractmethod
     def _spread(self, queries: Sequence[str]) -> float:

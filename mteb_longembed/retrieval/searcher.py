@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, compress
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, cast, overload
 import numpy as np
 import pyarrow
 
-from mteb_longembed.data.stored_texts import Texts, pairs, stored_texts
+from mteb_longembed.data.stored_texts import Texts, merged, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.files import counted, make_folder
-from mteb_longembed.given import read_given, read_pairs, without_surrogates
+from mteb_longembed.given import read_given, read_pairs, with_text
 from mteb_longembed.values import ENGLISH
 
 from .abilities import GrowingScorer, SavableScorer, ScorerWithVectors, ShrinkingScorer
@@ -195,19 +195,13 @@ class Searcher:
     def _change(
         self, removed: Sequence[str], added: Iterable[tuple[str, str]], *, replaces: bool = False
     ) -> None:
-        """Add documents, then remove others. The new ones are read and encoded before anything is removed.
-
-        Args:
-            removed: known ids.
-            added: ids and texts.
-            replaces: whether an added id may be known; it is then replaced.
-        """
+        """Add documents, then remove others. With `replaces`, added documents take the place of known ones."""
         known = {*self._documents.ids, *self.empty}
         for key in removed:
             if key not in known:
                 raise InputError(f"an id must be known to be removed, got {key!r}.")
         empty: list[str] = []
-        new = stored_texts(self._checked(added, empty, known, replaces=replaces))
+        new = stored_texts(with_text(added, empty, () if replaces else known))
         gone = known.intersection(chain(removed, new["id"].to_pylist(), empty))
         if gone and not isinstance(self.scorer, ShrinkingScorer):
             raise InputError(f"{self!r} cannot remove documents: make a new searcher without them.")
@@ -222,12 +216,8 @@ class Searcher:
         """Add a table of documents with text."""
         if not len(new):
             return
-        tables = [*self._tables, new]
         first = 0 if self._saved is None else 1  # the table of the saved index stays
-        # tables of similar size are merged, so that there are few open files
-        while len(tables) > first + 1 and len(tables[-2]) < 2 * len(tables[-1]):
-            merged = pyarrow.concat_tables(tables[-2:])
-            tables[-2:] = [stored_texts(pairs(merged))]
+        tables = [*self._tables[:first], *merged([*self._tables[first:], new])]
         read = self._documents_of(tables)
         self._index(read)
         self._documents = read
@@ -260,26 +250,6 @@ class Searcher:
     def _documents_of(self, tables: Sequence[pyarrow.Table]) -> Documents:
         rows = pyarrow.concat_tables(tables)
         return Documents(rows["id"].to_pylist(), Texts(rows), self._documents.language)
-
-    def _checked(
-        self, documents: Iterable[tuple[str, str]], empty: list[str], known: Set[str], *, replaces: bool
-    ) -> Iterator[tuple[str, str]]:
-        """Yield documents with text, and note the ids of the others in `empty`."""
-        seen: set[str] = set() if replaces else set(known)
-        for key, text in documents:
-            if not key or key != without_surrogates(key):
-                raise InputError(
-                    f"an id must have at least one character and no surrogates, got {key!r}: give another id."
-                )
-            if key in seen:
-                raise InputError(
-                    f"ids must be new, got {key!r} a second time: give the document another id, or replace it."
-                )
-            seen.add(key)
-            if not text or text.isspace():
-                empty.append(key)
-            else:
-                yield key, text
 
     # ---- saving ------------------------------------------------------------------------------------------
 
@@ -396,7 +366,7 @@ class Searcher:
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         documents = self._documents
         rankings = []
-        for ranking in best_documents(self.scorer, queries, k, len(documents)):
+        for ranking in best_documents(self.scorer, queries, k, len(documents), documents.texts):
             if isinstance(self.scorer, PassageBM25):
                 ranking = [(score, index) for score, index in ranking if score > 0]
             rankings.append(ranking)

@@ -77,7 +77,7 @@ class VectorScorer(PassScorer):
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the previous documents, bool `[previous documents]`, and the fitted state."""
-        self._prepare()
+        self.settle()
         counts = self._counts
         super().keep(documents, kept)
         if len(self._lengths):
@@ -109,7 +109,7 @@ class VectorScorer(PassScorer):
 
     def _spread(self, queries: Sequence[str]) -> float:
         rows, _ = self._query_vectors(queries)
-        return spread(rows @ self._mapped(self._vectors.sample(N_VECTORS)).T)
+        return spread(rows @ self._mapped(self._vectors.sample(N_VECTORS)).T, self._least_spread)
 
     def _prepare(self) -> None:
         """Fit the whitening if there is none yet, and measure new vectors."""

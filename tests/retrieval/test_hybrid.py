@@ -157,7 +157,7 @@ def test_the_temperature_is_the_spread_of_scores_whatever_the_model(width: float
     assert spread(scores) == pytest.approx(scale * width, rel=0.03)
     scores[:, :80] += scale  # the windows of the document from which each sentence was sampled
     assert spread(scores) == pytest.approx(scale * width, rel=0.06)
-    assert spread(np.ones((2, 3))) == LEAST
+    assert spread(np.ones((2, 3))) == LEAST and spread(3 * np.ones((2, 3))) == 3 * LEAST
 
 
 def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(folder: Any) -> None:

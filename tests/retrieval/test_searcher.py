@@ -424,3 +424,84 @@ def test_documents_may_get_and_lose_their_texts_in_one_change() -> None:
     made.change([], {})
     made.replace(["a"], ["five lamps"])
     assert made.search("lamps")[0].id == "a"
+
+
+# ---- what is fitted does not depend on when people search
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        f"{WINDOWS},whiten=0.5",
+        f"{WINDOWS},weights=sif,whiten=0.5,fusion=bm25",
+        "+pcw@64:size=16,whiten=0.5,fusion=bm25",
+        f"{WINDOWS},score=softmax",
+        FUSED,
+    ],
+)
+@pytest.mark.parametrize("saves", [False, True])
+def test_scores_are_the_same_with_and_without_a_search_in_between(folder, tail, saves, tmp_path) -> None:
+    """Whitening and weights are of the first documents, and temperatures of the documents at each change."""
+    found = []
+    for searches in (False, True):
+        made = longembed.search(f"{folder}{tail}", device="cpu")
+        for first, last in ((0, 5), (5, 9), (9, 14)):
+            keys = [f"n{number}" for number in range(first, last)]
+            made.add(keys, [tiny.text(20 + 7 * number, number) for number in range(first, last)])
+            if saves and not first:
+                made.save(tmp_path / str(searches))
+            if searches:
+                made.search(QUERY)
+        made.remove(["n1", "n7"])
+        made.replace(["n3"], [tiny.text(50, 99)])
+        found.append(made.scorer.scores([QUERY]))
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
+# ---- few documents, and equal ones
+
+FEW = {
+    "one": ["ab cd. Ef gh."],
+    "two equal": ["ab cd. Ef gh."] * 2,
+    "two": ["ab cd. Ef gh.", "cc dd ee ff. Aa."],
+    "equal and one": ["ab cd. Ef gh."] * 9 + ["cc dd ee ff. Aa."],
+    "equal, one first": ["cc dd ee ff. Aa.", *["ab cd. Ef gh."] * 9],
+    "equal and four": ["ab cd. Ef gh."] * 30 + ["cc dd.", "aa ab.", "ee. Ef.", "gh cd."],
+    "equal and twelve": ["ab cd. Ef gh."] * 40 + [f"{tiny.text(9, seed)}." for seed in range(12)],
+    "equal but for what no model reads": [f"{tiny.text(64, 1)} tail{number}" for number in range(20)],
+}
+
+
+@pytest.mark.parametrize("texts", FEW)
+@pytest.mark.parametrize(
+    "tail",
+    [
+        FUSED,
+        f"{WINDOWS},fusion=bm25",
+        "+pcw@64:size=16,vectors=4,query=tokens,fusion=bm25",
+        f"{WINDOWS},fusion=bm25,query=sentences",
+        f"{WINDOWS},fusion=bm25,whiten=0.5",
+        f"{WINDOWS},score=softmax",
+        f"{WINDOWS}",
+        "bm25",
+    ],
+)
+def test_scores_of_few_and_of_equal_documents_are_bounded_and_the_first_of_equals_comes_first(
+    folder: Path, tail: str, texts: str
+) -> None:
+    made = longembed.search(tail if tail == "bm25" else f"{folder}{tail}", device="cpu", passages=False)
+    half = len(FEW[texts]) // 2 + 1
+    keys = [f"d{number}" for number in range(len(FEW[texts]))]
+    made.add(keys[:half], FEW[texts][:half])
+    made.add(keys[half:], FEW[texts][half:])
+    for query in ("ab", "cd ef", "cc dd. Ab cd.", "zz"):
+        (scores,) = made.scorer.scores([query])
+        assert abs(scores).max() <= 1000 + 50 * len(keys) * ("tokens" in tail)
+        for k in (1, 2, 5, 99):
+            hits = made.search(query, k)
+            shown = [FEW[texts][int(hit.id[1:])] for hit in hits]
+            for text in set(shown):
+                numbers = [int(hit.id[1:]) for hit in hits if FEW[texts][int(hit.id[1:])] == text]
+                first = [number for number, other in enumerate(FEW[texts]) if other == text]
+                assert numbers == first[: len(numbers)]
+            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
