@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import mteb_longembed as longembed
 from mteb_longembed.encoders import identity
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
+from mteb_longembed.encoders.whitening import Whitening
 from mteb_longembed.encoders.windows import passages_of
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
@@ -505,3 +506,9 @@ def test_scores_of_few_and_of_equal_documents_are_bounded_and_the_first_of_equal
                 first = [number for number, other in enumerate(FEW[texts]) if other == text]
                 assert numbers == first[: len(numbers)]
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+@pytest.mark.parametrize(("n", "warns"), [(34, True), (35, False)])
+def test_whitening_on_few_vectors_is_reported(n: int, warns: bool, caplog) -> None:
+    Whitening.fit(np.random.default_rng(0).normal(size=(n, 8)), 0.5)
+    assert ("fewer than 35 vectors, got 34" in caplog.text) == warns
