@@ -21,7 +21,7 @@ _EXTENDED = re.compile(
 
 
 #: The settings that change only the search, not the model. `retrieval/settings.py` reads the values.
-SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten", "score", "query", "expand")
+SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten", "score", "query")
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ class Runner:
         With one vector per document it is the whole text. None if the candidate's vectors are not in memory.
         """
         if candidate.bm25 is not None:
-            lexical = make_bm25(replace(candidate.bm25, expand=None))
+            lexical = make_bm25(replace(candidate.bm25, expand=None, of_base=None))
             lexical.fit(split.documents)
             return lexical.passages(queries, indices)
         if candidate.model is None or (candidate.passes, split.label) not in self._passes:

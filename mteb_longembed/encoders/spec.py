@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names import SEARCH_SETTINGS, ModelName, Settings, name_of
-from mteb_longembed.presets import PRESETS
+from mteb_longembed.presets import LEXICAL, PRESETS
 from mteb_longembed.values import Tokens, Vectors, read, read_fields
 from mteb_longembed.zoo import full_base
 
@@ -77,8 +77,13 @@ class ModelSpec:
         base = full_base(name.base)
         if name.strategy is None:
             return cls(base, **general)
+        if name.strategy == LEXICAL:
+            raise InputError(
+                f"{LEXICAL} is a search and no model, got {name.base}+{LEXICAL}: it is a name for "
+                "mteb_longembed.search(NAME), mteb-longembed search, compare and mteb run."
+            )
         if name.strategy not in STRATEGIES:
-            raise UnknownNameError("strategy", name.strategy, [*STRATEGIES, *PRESETS])
+            raise UnknownNameError("strategy", name.strategy, [*STRATEGIES, *PRESETS, LEXICAL])
         written = {key: name.settings[key] for key in OF_EVERY_NAME if key in name.settings}
         params = {key: value for key, value in name.settings.items() if key not in OF_EVERY_NAME}
         return cls(base, name.strategy, params=params, **{"target_len": name.target, **written, **general})

@@ -11,7 +11,6 @@ from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
-from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.encoders.base import Base
 from mteb_longembed.encoders.build import load_checkpoint
 from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
@@ -24,7 +23,7 @@ from mteb_longembed.zoo import ZOO
 
 from .make import LoadedModel, loaded_search, meta_of_bm25
 from .passage_bm25 import VERSION
-from .settings import BM25Settings, SearchSettings, read_name
+from .settings import BM25Settings, SearchSettings, is_bm25, read_name
 
 #: Version of the search algorithms. It is part of the experiment of every name with search settings.
 SEARCH_VERSION = "se9"
@@ -33,8 +32,11 @@ _PLAIN = SearchSettings()
 
 def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
     """Return the metadata of the model of one of our names, at a commit, branch or tag of its base."""
-    if is_bm25_name(name):
-        return meta_of_bm25(BM25Settings.parse(name))
+    if is_bm25(name):
+        settings_of_bm25 = BM25Settings.parse(name)
+        if revision is not None and settings_of_bm25.expand is not None:
+            settings_of_bm25 = settings_of_bm25.at(revision)
+        return meta_of_bm25(settings_of_bm25)
     spec, settings = read_name(name)
     entry = ZOO.get(spec.base)
     known = find(entry.hub_id if entry else spec.base)

@@ -52,20 +52,22 @@ class Hybrid:
         self.lexical = lexical
         self.lexical_weight = lexical_weight
         self.meta = vectors[-1].meta
-        self._counted = Documents([], [])
-        self._few = True
+        self._documents = Documents([], [])
+        self._few: bool | None = None
 
     def fit(self, documents: Documents) -> None:
         """Encode documents, and count their terms."""
         for scorer in self.vectors:
             scorer.fit(documents)
         self.lexical.fit(documents)
+        self._take(documents)
 
     def add(self, documents: Documents) -> None:
         """Encode the documents after the previous ones, and count their terms."""
         self._settle()
         self.shown.encoded.add(documents)
         self.lexical.add(documents)
+        self._take(documents)
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep some of the previous documents, bool `[previous documents]`."""
@@ -73,6 +75,7 @@ class Hybrid:
         for scorer in self.vectors:
             scorer.keep(documents, kept)
         self.lexical.keep(documents, kept)
+        self._take(documents)
 
     def _settle(self) -> None:
         """Fit all scorers before the pass that they share changes."""
@@ -93,12 +96,14 @@ class Hybrid:
         total: np.ndarray = np.mean(dense, axis=0) + np.float32(self.lexical_weight) * lexical
         return total
 
+    def _take(self, documents: Documents) -> None:
+        self._documents = documents
+        self._few = None
+
     def _are_few(self) -> bool:
         """Return whether there are too few different documents for a distribution."""
-        documents = self.shown.encoded.documents
-        if documents is not self._counted:
-            self._counted = documents
-            self._few = are_few(documents.texts, len(documents))
+        if self._few is None:
+            self._few = are_few(self._documents.texts, len(self._documents))
         return self._few
 
     @property
@@ -121,6 +126,7 @@ class Hybrid:
         for index, scorer in enumerate(self.vectors):
             scorer.restore(reader, documents, f"scorer-{index}")
         self.lexical.restore(reader, documents)
+        self._take(documents)
 
 
 def lexical_evidence(log_odds: np.ndarray, *, few: bool = False) -> np.ndarray:

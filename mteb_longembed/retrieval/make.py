@@ -18,6 +18,7 @@ from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder, Lon
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names import is_extended_name
+from mteb_longembed.presets import LEXICAL, LEXICAL_SETTINGS
 from mteb_longembed.values import Vectors
 
 from .chunks import Chunker, NamedChunker, read_chunker
@@ -152,7 +153,7 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
         IncompatibleError: if that model does not embed texts.
     """
     meta = meta_of_bm25(settings)
-    name = settings.expand
+    name = settings.encoder
     if name is None:
         return PassageBM25(settings, meta)
     encoder = encoder_in(mteb.get_model(name, device=device))
@@ -160,26 +161,36 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
     is_dense = hasattr(encoder, "encode") and not isinstance(encoder, SparseEncoderWrapper)
     if not is_dense and not (isinstance(model, LongModel) and model.kind == "dense"):
         raise IncompatibleError(
-            f"expand needs an encoder, which embeds terms, got {name!r}, which embeds nothing: give another model."
+            f"{LEXICAL} needs a dense model, which has one vector for a term, got {name!r}: give another model, or "
+            f"use bm25:{LEXICAL_SETTINGS}."
         )
     encoded = Pass(lambda: encoder)
     return PassageBM25(settings, meta, QueryExpansion(partial(encoded.text_rows, encoded.represent())))
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
-    """Return the metadata of our BM25: an experiment on mteb's baseline."""
-    experiment = {**settings.given, "algorithm": VERSION}
-    if settings.expand is not None:
-        model = mteb.get_model_meta(settings.expand, fetch_from_hf=True)
-        experiment["expand"] = full_name(model)
-        experiment["algorithm"] += f"-{full_revision(model)}"
+    """Return the metadata of our BM25: an experiment on mteb's baseline, or on the model that expands queries."""
 
     # mteb copies anything but functions
     def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
         return MTEBSearch(make_bm25(settings, device))
 
-    fields = {"loader": load, "loader_kwargs": {}, "experiment_kwargs": experiment}
-    return bm25_s.model_copy(update=fields)
+    fields: dict[str, Any] = {"loader": load, "loader_kwargs": {}}
+    if settings.encoder is None:
+        fields["experiment_kwargs"] = {**settings.given, "algorithm": VERSION}
+        return bm25_s.model_copy(update=fields)
+    model = mteb.get_model_meta(settings.encoder, fetch_from_hf=True)
+    known = dict(model.experiment_kwargs or {})
+    experiment = {key: known[key] for key in known if key not in ("strategy", "target_len")}
+    experiment |= {key: value for key, value in settings.given.items() if key not in ("expand", "of_base")}
+    if f"window={settings.window}" == LEXICAL_SETTINGS:
+        del experiment["window"]
+    algorithm = "-".join(filter(None, [f"bm25_{bm25_s.revision}{VERSION}", known.get("algorithm")]))
+    fields["experiment_kwargs"] = {**experiment, "strategy": LEXICAL, "algorithm": algorithm}
+    # it reads whole documents by their terms
+    for key in ("max_tokens", "embed_dim", "similarity_fn_name", "model_type"):
+        fields[key] = getattr(bm25_s, key)
+    return model.model_copy(update=fields)
 
 
 def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:

@@ -28,15 +28,13 @@ TAILS = [
     "+pi@64",
     "+pcw@64:size=16,vectors=window,weights=idf,whiten=0.5,fusion=bm25",
     "+pcw@64:size=16,vectors=4,query=tokens",
-    "bm25:window=6,expand=",
+    "+lexical:window=6",
 ]
 #: Parts of fits stay as they were when documents are added, so that a fresh build has others.
 UNFITTED = [tail for tail in TAILS if "whiten" not in tail]
 
 
 def name_of(tail: str, folder: Path) -> str:
-    if tail.endswith("="):
-        return f"{tail}{folder}"
     return tail if tail.startswith("bm25") else f"{folder}{tail}"
 
 
