@@ -21,6 +21,13 @@ _SHORT: dict[object, str] = {full: short for short, full in DTYPES.items()}
 DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: _SHORT.get(text, text))]
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
+#: Settings of version 0.8, and what took their place.
+_SUCCESSORS = {
+    "fuse": "fusion=bm25",
+    "trust": "lexical_weight=",
+    "neighbours": "MODEL+lexical",
+    "expand": "MODEL+lexical",
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,10 @@ class ModelSpec:
                 raise InputError(
                     f"{key} changes search and no model, got {key}={value}: leave it out here; it belongs in a name "
                     f"for mteb_longembed.search(NAME), mteb-longembed search, compare and mteb run{others}."
+                )
+            if key in _SUCCESSORS:
+                raise InputError(
+                    f"{key}= of an older version is {_SUCCESSORS[key]} now, got {key}={value}: write that."
                 )
             if key not in declared:
                 raise UnknownNameError(f"parameter of {self.strategy}", key, declared)

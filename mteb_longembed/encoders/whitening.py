@@ -17,8 +17,9 @@ logger = logging.getLogger(__name__)
 #: Maximum number of vectors used, sampled with `SEED`.
 MAX_VECTORS = 50_000
 SEED = 0
-#: Whitening on fewer vectors may be worse than none: with 20, it was in some of 12 draws, with 35 in none (1,200 sections
-#: of Python proposals, their titles as queries, all-MiniLM-L6-v2: nDCG@10 56.2 without, 55.7 to 59.8 with 2 to 1,200).
+#: Whitening on fewer vectors may be worse than none: with 20, it was in some of 12 draws, with 35 in none (1,200
+#: sections of Python proposals with their titles as queries, all-MiniLM-L6-v2: nDCG@10 56.2 without it, on average 55.7
+#: with 3 vectors and 59.8 with 1,200).
 FEW_VECTORS = 35
 #: The minimum shrinkage of the covariance towards a sphere. Chapters, proposals and paraphrases lose with more.
 LEAST_SHRINKAGE = 0.01

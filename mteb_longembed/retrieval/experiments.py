@@ -137,7 +137,12 @@ def _described_by_files(base: Base) -> ModelMeta:
                 f"({type(error).__name__}: {why}).",
                 stacklevel=2,
             )
-    return ModelMeta.create_empty().model_copy(update={"embed_dim": setting(base.config, "hidden_size")})
+    width = setting(base.config, "hidden_size")
+    n_terms = setting(base.config, "vocab_size")
+    fields = {"embed_dim": width}
+    if width and n_terms:
+        fields["n_embedding_parameters"] = width * n_terms
+    return ModelMeta.create_empty().model_copy(update=fields)
 
 
 def _load(

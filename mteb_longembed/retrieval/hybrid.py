@@ -20,10 +20,11 @@ _ROUNDING = 1e-5
 class Hybrid:
     """`S(q, d) = mean(V(q, d)) + lexical_weight * U(q, d)`: vectors and BM25 in one score.
 
-    `U` is `PassageBM25.log_odds` above its median over the documents, in units of at most the mean excess over it (see
-    `lexical_evidence`). `V` is the evidence of the vectors: their scores divided by their temperature; for a query with
-    several vectors, whose score is a mean and so nearly normal over unrelated documents, the surprisal of the score
-    (see `surprise`). With vectors adapted to the corpus, `V` is the mean with the model's own vectors: each finds
+    `U` is `PassageBM25.log_odds` above its median over the documents, divided by the mean excess over it where that is
+    less than 1, and otherwise in its own unit (see `lexical_evidence`). `V` is the evidence of the vectors: their
+    scores divided by their temperature; for a query with several vectors, whose score is a mean and so nearly normal
+    over unrelated documents, the surprisal of the score (see `surprise`). With vectors adapted to the corpus, `V` is
+    the mean with the model's own vectors: each finds
     documents that the other misses.
 
     Both parts are bounded. The temperature is at least 0.2 % of the highest score, so `V` is at most about 500; the

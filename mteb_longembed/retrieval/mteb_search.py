@@ -70,7 +70,7 @@ class MTEBSearch:
         """Return the best documents of each query with scores; with `top_ranked`, the best of its candidates.
 
         Raises:
-            InputError: if `index` was not called.
+            InputError: if `index` was not called before a search by vectors. BM25 alone then finds nothing.
         """
         texts = query_texts(queries, task_metadata)
         documents = self._documents

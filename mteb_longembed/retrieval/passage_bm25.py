@@ -43,7 +43,8 @@ _TO_THE_END = np.iinfo(np.int32).max
 class PassageBM25:
     """BM25 of the whole document plus BM25 of its windows, each divided by the query's highest score.
 
-    Without windows it is plain BM25. A document that matches no term of a query has the score 0.
+    Without windows it is plain BM25, and with `query=sentences` the whole document takes the place of its windows. A
+    document that matches no term of a query has the score 0.
 
     Source: Callan 1994, SIGIR (passage-level evidence); Bendersky and Kurland 2010, doi:10.1007/s10791-009-9118-8
         (document and best passage). Sentences of a query: summed, as in arXiv:2201.01614.

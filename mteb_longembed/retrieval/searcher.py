@@ -92,8 +92,10 @@ class Searcher:
 
     @property
     def n_vectors(self) -> int:
-        """The number of vectors of all documents; 0 for BM25 alone."""
-        return 0 if self.vector_scorer is None else self.vector_scorer.representation.vectors.n_vectors
+        """The number of vectors that are stored, in all representations; 0 for BM25 alone and custom scorers."""
+        if self.vector_scorer is None:
+            return 0
+        return sum(one.vectors.n_vectors for one in self.vector_scorer.encoded.representations)
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
@@ -180,7 +182,9 @@ class Searcher:
             InputError, StorageError, IndexFolderError: as for `remove` and `replace`.
         """
         if not isinstance(added, Mapping):
-            raise InputError(f"added documents must be texts by id, got a {type(added).__name__}: give a dict.")
+            raise InputError(
+                f"added documents must be texts by id, got a {type(added).__name__}: give a dict."
+            )
         with self._writing():
             ids = list(read_given("ids", removed, keys=True))
             self._change(ids, read_pairs(list(added), list(added.values())), replaces=True)

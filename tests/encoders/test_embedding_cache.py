@@ -253,7 +253,7 @@ def test_rows_that_a_disk_has_changed_are_encoded_again(base, tmp_path, damage, 
     assert not [one for one in recwarn if one.category is RuntimeWarning]
 
 
-CODE = '''
+CODE = """
 from transformers import BertModel
 
 
@@ -262,7 +262,7 @@ class Own(BertModel):
         output = super().forward(*args, **kwargs)
         output.last_hidden_state = output.last_hidden_state.flip(-1)
         return output
-'''
+"""
 
 
 def test_a_repository_s_own_code_has_vectors_of_its_own(tmp_path: Path, monkeypatch) -> None:
