@@ -29,7 +29,7 @@ index = faiss.IndexFlatIP(vectors.shape[1])  # vectors have length 1, so the pro
 index.add(vectors)
 
 # FAISS knows no terms: this package's BM25 does, with query expansion by the model
-lexical = longembed.search(f"bm25:window=200,expand={MODEL}")
+lexical = longembed.search(f"{MODEL}+lexical")
 lexical.add(DOCUMENTS, DOCUMENTS.values())
 
 

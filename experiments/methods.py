@@ -24,7 +24,7 @@ PAGE = Path("experiments/methods.md")
 #: What the page calls a method -> its name. MODEL stands for the model.
 METHODS = {
     "BM25 by passage": "bm25:window=200",
-    "BM25 with query expansion": "bm25:window=200,expand=MODEL",
+    "BM25 with query expansion": "MODEL+lexical",
     "`windows`": "MODEL+pcw@32768:vectors=window",
     "all windows, plain": "MODEL+pcw@32768:score=softmax,vectors=window",
     "all windows, idf, whitened": "MODEL+pcw@32768:score=softmax,vectors=window,weights=idf,whiten=0.5",

@@ -147,7 +147,6 @@ def keep_scores(folder: Path, model: str) -> None:
     rows["label"] = [row.candidate.removeprefix(row.base) for row in rows.itertuples()]
     rows.loc[rows["is_base"], "label"] = "base"
     shown = rows[["label", "score", "score_low", "score_high", "vectors", "share_read"]].round(3)
-    shown["label"] = shown["label"].str.replace(r"expand=.*/", "expand=", regex=True)
     shown.insert(0, "model", model)
     known = pd.read_csv(RUNS)
     pd.concat([known[known["model"] != model], shown]).to_csv(RUNS, index=False)

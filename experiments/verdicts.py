@@ -23,7 +23,7 @@ from mteb_longembed.evaluation import resampling
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.resampling import Labels, resample
 from mteb_longembed.evaluation.split import splits_of
-from mteb_longembed.retrieval.make import make_bm25
+from mteb_longembed.retrieval.lexical import make_bm25
 from mteb_longembed.retrieval.settings import BM25Settings
 
 RESULTS = Path("experiments/verdicts.csv")

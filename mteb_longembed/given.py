@@ -1,6 +1,6 @@
 """Read the texts that a caller passes."""
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping
 from itertools import zip_longest
 
 from mteb_longembed.errors import InputError
@@ -47,3 +47,28 @@ def read_pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, 
         if key is None or text is None:  # neither an id nor a text may be None
             raise InputError("every document needs an id, got more of one than of the other: give as many.")
         yield key, text
+
+
+def with_text(
+    documents: Iterable[tuple[str, str]], empty: list[str], known: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the documents that have text, and append the ids of the others to `empty`.
+
+    Raises:
+        InputError: if an id is empty, has surrogates, comes twice or is among the `known` ids.
+    """
+    seen = set(known)
+    for key, text in documents:
+        if not key or key != without_surrogates(key):
+            raise InputError(
+                f"an id must have at least one character and no surrogates, got {key!r}: give another id."
+            )
+        if key in seen:
+            raise InputError(
+                f"ids must be new, got {key!r} a second time: give the document another id, or replace it."
+            )
+        seen.add(key)
+        if not text or text.isspace():
+            empty.append(key)
+        else:
+            yield key, text

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from mteb_longembed.bm25_names import is_bm25_name
+from mteb_longembed.errors import InputError
 from mteb_longembed.presets import PRESET_STRATEGY, PRESET_TARGET, PRESETS
 from mteb_longembed.values import spell, split_settings
 from mteb_longembed.zoo import ZOO, holds_model, is_folder
@@ -21,7 +22,7 @@ _EXTENDED = re.compile(
 
 
 #: The settings that change only the search, not the model. `retrieval/settings.py` reads the values.
-SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten", "score", "query", "expand")
+SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten", "score", "query")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ModelName:
         A colon may precede the settings. A canonical name has a comma instead, for Windows' folders.
 
         Raises:
-            InputError: if a setting is not `key=value`, or is given twice.
+            InputError: if a setting is not `key=value`, or is given twice, or an `@` has no target.
 
         >>> ModelName.parse("e5-base+ntk@4k:sigma=4")
         ModelName(base='e5-base', strategy='ntk', target='4k', settings={'sigma': '4'})
@@ -48,6 +49,11 @@ class ModelName:
         if holds_model(text):
             return cls(text)
         base, strategy, target, settings = split_name(text)
+        match = _EXTENDED.fullmatch(text)
+        if match is not None and match["target"] is not None and not match["target"].strip():
+            raise InputError(
+                f"a target must follow @, such as @4k, got {text!r}: add one, or leave out the @."
+            )
         return cls(base, strategy, target, split_settings(text, settings))
 
 

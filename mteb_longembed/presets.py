@@ -25,3 +25,7 @@ PRESETS = {
     "late": Preset("query=tokens,vectors=16", "each token of the query finds its best chunk of 16 tokens"),
     "hybrid": Preset("fusion=bm25,query=tokens,vectors=16", "late, and BM25 by passage with query expansion"),
 }
+#: The preset that searches by BM25, and not by vectors: `MODEL+lexical`. Settings of BM25 may follow.
+LEXICAL = "lexical"
+LEXICAL_SETTINGS = "window=200"
+LEXICAL_MEANING = "BM25 by passage with query expansion by MODEL, which encodes terms and no documents"

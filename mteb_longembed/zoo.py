@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mteb_longembed.errors import InputError, UnknownNameError, nearest
+from mteb_longembed.presets import LEXICAL, PRESETS
 
 #: The organisation of a name without one, as sentence-transformers reads such names.
 _ORGANISATION = "sentence-transformers"
@@ -150,7 +151,7 @@ def full_base(name: str) -> str:
     """Return the alias, folder or hub id for the name of a base.
 
     Raises:
-        InputError: if a target or settings follow it.
+        InputError: if a target or settings follow it, or it is the name of a preset.
         UnknownNameError: if the name is not a hub id, or nearly an alias.
 
     >>> full_base("e5-base"), full_base("all-MiniLM-L6-v2")
@@ -159,6 +160,8 @@ def full_base(name: str) -> str:
     check_no_settings(name)
     if re.search(r"[/\\]", name) or name in ZOO or is_folder(name):
         return name
+    if name in (*PRESETS, LEXICAL):
+        raise InputError(f"{name} is a preset, which needs a model, such as mini-rope+{name}: name one.")
     full = f"{_ORGANISATION}/{name}"
     if entry_of(full) is None and (nearest(name, ZOO) or not re.fullmatch(r"\w[\w.-]*", name)):
         raise UnknownNameError(

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 #: An old word -> the term of information retrieval and sentence-transformers that replaced it.
 REPLACED = {
     r"\btrunk\b": "backbone",
-    r"\b(fuse|trust|neighbours)=": "fusion=, lexical_weight=, expand=",
+    r"\b(fuse|trust|neighbours)=": "fusion=, lexical_weight=, +lexical",
     r"\bnats\b": "log-odds",
     r"\brarity\b": "IDF",
     r"\bdrawn (documents|sentences|queries)\b": "sampled documents, pseudo-queries",

@@ -8,16 +8,11 @@ import os
 import platform
 import subprocess
 import sys
-import timeit
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import JSON
 from mteb_longembed.files import Json
-
-if TYPE_CHECKING:
-    import torch
 
 _PACKAGES = (
     "mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch", "huggingface-hub", "datasets",
@@ -25,11 +20,6 @@ _PACKAGES = (
 )  # fmt: skip
 #: Check whether a new Python process has the hook that waits for `import mteb`.
 _WATCHES = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
-#: The width of the matrices whose products are timed in each type, and the number of rounds.
-_WIDTH = 768
-_ROUNDS = 20
-#: Minimum speed-up that is worth the lower precision of a type. Passes gain less than matrix products.
-_PAYS = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,12 +81,6 @@ def devices() -> Json:
     import torch
 
     section: Json = {"cpu": f"{torch.get_num_threads()} threads"}
-    for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
-        gain = _gain(dtype)
-        advice = f"dtype={name} does not pay here"
-        if gain >= _PAYS:
-            advice = f"dtype={name} pays here"
-        section[f"cpu, {name}"] = f"{gain:.2f} times as fast as fp32 in products of matrices: {advice}"
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
         for index in range(torch.accelerator.device_count()):
@@ -105,17 +89,6 @@ def devices() -> Json:
                 name = torch.cuda.get_device_name(index)
             section[f"{kind.type}:{index}"] = name
     return section
-
-
-def _gain(dtype: torch.dtype) -> float:
-    """Measure the CPU's speed-up of matrix products in a type over fp32, by the best of a few rounds."""
-    import torch
-
-    seconds = {}
-    for kind in (torch.float32, dtype):
-        matrices = {"a": torch.ones(32, _WIDTH, dtype=kind), "b": torch.ones(_WIDTH, _WIDTH, dtype=kind)}
-        seconds[kind] = min(timeit.repeat("a @ b", globals=matrices, number=1, repeat=_ROUNDS))
-    return seconds[torch.float32] / seconds[dtype]
 
 
 def caches() -> Json:

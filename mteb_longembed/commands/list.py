@@ -47,21 +47,20 @@ def strategies() -> Part:
             lines.append(f"  {'':<12}{f'{name}={text}':<20}{meaning[name]}")
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
-    # `expand` is a setting of BM25 alone
-    of_models = ["vectors", *(name for name in SEARCH_SETTINGS if name != "expand")]
-    for title, settings in (("any", of_models), ("bm25", BM25_SETTINGS)):
+    for title, settings in (("any", ("vectors", *SEARCH_SETTINGS)), ("bm25", BM25_SETTINGS)):
         lines.append(f"  {title:<10}{' '.join(f'{name}=' for name in settings)} (docs/adapt.md)")
     return "\n".join(lines), data
 
 
 def presets() -> Part:
     """Return every preset with its full name."""
-    from mteb_longembed.presets import PRESET_STRATEGY, PRESET_TARGET, PRESETS
+    from mteb_longembed.presets import LEXICAL, LEXICAL_MEANING, PRESET_STRATEGY, PRESET_TARGET, PRESETS
 
     data = []
     for key, preset in PRESETS.items():
         full = f"MODEL+{PRESET_STRATEGY}@{PRESET_TARGET}:{preset.settings}"
         data.append({"preset": f"MODEL+{key}", "full name": full, "what it does": preset.meaning})
+    data.append({"preset": f"MODEL+{LEXICAL}", "full name": "", "what it does": LEXICAL_MEANING})
     return f"Presets, which take a target and settings too, such as MODEL+hybrid@8k\n{_table(data)}", data
 
 

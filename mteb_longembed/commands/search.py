@@ -64,6 +64,12 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("a query must be a text with words, got ''.")
     from mteb_longembed.given import without_surrogates
 
+    if args.json and args.full:
+        raise InputError("--json has whole passages: leave out --full.")
+    if args.device is not None:
+        from mteb_longembed.encoders.devices import check_device
+
+        check_device(args.device)
     searcher = _searcher(args)
     queries = [without_surrogates(query) for query in args.query]
     hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
@@ -95,11 +101,18 @@ def _searcher(args: argparse.Namespace) -> Searcher:
     if holds_index(Path(args.model)):
         if args.corpus is not None:
             raise InputError(f"{args.model} is an index, which has its documents: leave out --corpus.")
-        return open_index(args.model, device=args.device, passages=args.passages)
+        if args.language is not None:
+            raise InputError(f"{args.model} is an index, which has its language: leave out --language.")
+        if not args.cache:
+            raise InputError(f"{args.model} is an index, of which nothing is cached: leave out --no-cache.")
+        searcher = open_index(args.model, device=args.device, passages=args.passages)
+        _check_runs_model(searcher.name, args)
+        return searcher
     if args.corpus is None:
         raise InputError(f"--corpus is needed, because {args.model} is not the folder of a saved index.")
     from mteb_longembed.retrieval.recommended import describe, recommended
 
+    _check_runs_model(args.model, args)
     name = recommended(args.model)
     if name != args.model:
         text = describe(name)
@@ -117,6 +130,17 @@ def _searcher(args: argparse.Namespace) -> Searcher:
     if folder is not None:
         _note(f"the index of {len(searcher):,} documents is cached in {folder}.")
     return searcher
+
+
+def _check_runs_model(name: str, args: argparse.Namespace) -> None:
+    """Refuse options of models for BM25 alone."""
+    from mteb_longembed.retrieval.settings import is_lexical
+
+    if not is_lexical(name):
+        return
+    for option, given in (("--device", args.device is not None), ("--no-passages", not args.passages)):
+        if given:
+            raise InputError(f"{name} runs no model: leave out {option}.")
 
 
 def _warn_of_unread_text(searcher: Searcher, corpus: Path) -> None:

@@ -12,7 +12,6 @@ import mteb
 from mteb.models import ModelMeta
 from mteb.models.model_implementations import MODEL_REGISTRY
 
-from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.positions import ABSOLUTE, positions_of
 from mteb_longembed.encoders.spec import DType, ModelSpec
@@ -20,11 +19,11 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import Settings, is_extended_name
-from mteb_longembed.presets import PRESETS
+from mteb_longembed.presets import LEXICAL, PRESETS
 from mteb_longembed.retrieval.experiments import model_meta
-from mteb_longembed.retrieval.make import meta_of_bm25
+from mteb_longembed.retrieval.lexical import meta_of_bm25
 from mteb_longembed.retrieval.scorer import Scorer, full_name
-from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings, read_name, typed_name
+from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings, is_bm25, read_name, typed_name
 from mteb_longembed.values import read_tokens
 from mteb_longembed.zoo import ZOO, entry_of, full_base, holds_model
 
@@ -173,7 +172,7 @@ def named(name: str, base: str = "") -> Candidate:
     Raises:
         InputError: if the name is invalid, or does not fit its base.
     """
-    if name == "bm25" or is_bm25_name(name):
+    if name == "bm25" or is_bm25(name):
         return Candidate(name, "", "bm25", bm25=BM25Settings.parse(name))
     model, search = read_name(name)
     base = base or model.base
@@ -319,6 +318,6 @@ def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = Fa
     """
     if quick:
         return [named(BM25)]
-    names = [BM25, *(f"{BM25},expand={base}" for base in bases)]
+    names = [BM25, *(f"{base}+{LEXICAL}" for base in bases)]
     names += [f"bm25@{length}" for length in BEGINNINGS if length < longest]
     return [named(name) for name in names]

@@ -17,13 +17,12 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     labels = {}
     for one in candidates:
         end = ""
+        base = one.base or one.expand
         if n_models > 1:
-            end = last_part(one.base)
-        label = end + with_preset(one.name).removeprefix(one.base)
+            end = last_part(base)
+        label = end + with_preset(one.name).removeprefix(base)
         if one.is_base:
             label = end or "base"
-        elif one.expand:
-            label = label.replace(one.expand, last_part(one.expand))
         labels[one.id] = label
     if len(set(labels.values())) < len(labels):
         return dict(zip(labels, labels, strict=True))

@@ -22,11 +22,12 @@ from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.retrieval.by_name import is_own, load_own
 from mteb_longembed.retrieval.encoder import model_in
 from mteb_longembed.retrieval.encoding import Pass
+from mteb_longembed.retrieval.experiments import is_own, load_own
 from mteb_longembed.retrieval.hybrid import Hybrid
-from mteb_longembed.retrieval.make import encoder_in, make_bm25, scorer_of, searching
+from mteb_longembed.retrieval.lexical import make_bm25
+from mteb_longembed.retrieval.make import encoder_in, scorer_of, searching
 from mteb_longembed.retrieval.representation import Representation, repooled
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
@@ -163,7 +164,7 @@ class Runner:
         With one vector per document it is the whole text. None if the candidate's vectors are not in memory.
         """
         if candidate.bm25 is not None:
-            lexical = make_bm25(replace(candidate.bm25, expand=None))
+            lexical = make_bm25(replace(candidate.bm25, expand=None, of_base=None))
             lexical.fit(split.documents)
             return lexical.passages(queries, indices)
         if candidate.model is None or (candidate.passes, split.label) not in self._passes:

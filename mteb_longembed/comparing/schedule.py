@@ -7,7 +7,7 @@ import pandas as pd
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.presets import PRESETS
+from mteb_longembed.presets import LEXICAL, PRESETS
 from mteb_longembed.sentences import sentences
 
 from .candidates import BM25_BY_SENTENCE, Candidate, named
@@ -79,7 +79,7 @@ def further(
         expanding = [one.candidate.expand for one in done if one.candidate.expand]
         candidates = [
             named(BM25_BY_SENTENCE),
-            *(named(f"{BM25_BY_SENTENCE},expand={base}") for base in expanding),
+            *(named(f"{base}+{LEXICAL}:query=sentences") for base in expanding),
         ]
         for windows in [one for one in ranked if one.model and one.model.vectors is not None][:1]:
             wanted += [

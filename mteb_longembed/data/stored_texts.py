@@ -45,6 +45,14 @@ def pairs(table: pyarrow.Table) -> Iterator[tuple[str, str]]:
         yield from zip(batch["id"].to_pylist(), batch["text"].to_pylist(), strict=True)
 
 
+def merged(tables: Sequence[pyarrow.Table]) -> list[pyarrow.Table]:
+    """Merge the last tables while they are of similar size, so that there are few open files."""
+    left = list(tables)
+    while len(left) > 1 and len(left[-2]) < 2 * len(left[-1]):
+        left[-2:] = [stored_texts(pairs(pyarrow.concat_tables(left[-2:])))]
+    return left
+
+
 class Texts(Sequence[str]):
     """The texts of a table, read on access."""
 

@@ -346,11 +346,11 @@ def _of_folder(folder: Path, name: str) -> Iterator[Row]:
     for file in tables:
         yield from _of_file(file, f"{name}/{file.relative_to(folder).as_posix()}", ())
     for number, file in enumerate(texts, start=1):
-        # the id is the path in the folder, such as `library/argparse.txt`. macOS may decompose the letters of a name
-        # (NFD); tables usually have composed ones (NFC)
+        # the id is the path in the folder, such as `library/argparse.txt` or `notes.txt.gz`. macOS may decompose the
+        # letters of a name (NFD); tables usually have composed ones (NFC)
         inner = unicodedata.normalize("NFC", file.relative_to(folder).as_posix())
-        with _read_errors(f"{name}/{inner}", f"{file.suffix} file"):
-            text = file.read_bytes().decode("utf-8-sig")
+        with _read_errors(f"{name}/{inner}", f"{file.suffix} file"), _opened(file) as stream:
+            text = stream.read()
         yield Row(name, number, {"id": inner, "text": text})
 
 
@@ -369,5 +369,5 @@ def _visible(folder: Path) -> list[Path]:
 
 def ignored_files(folder: Path) -> dict[str, int]:
     """Count the files of a folder that are not read, by extension. Hidden files do not count."""
-    endings = Counter(path.suffix.lower() for path in _visible(folder))
+    endings = Counter(ending_of(path) for path in _visible(folder))
     return {ending: n for ending, n in endings.items() if ending not in (*TEXTS, ".parquet")}

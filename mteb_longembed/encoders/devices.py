@@ -3,10 +3,23 @@
 import torch
 from torch import Tensor
 
+from mteb_longembed.errors import InputError
+
 #: Tokens that run together on a CPU per torch thread, padding included. More do not make matrix products faster, and
 #: their memory goes back to the system after each layer. Other devices need larger batches.
 TOKENS_A_THREAD = 1536
 TOKENS_ELSEWHERE = 65_536
+
+
+def check_device(text: str) -> None:
+    """Raise InputError unless this machine has a device of this name, such as `cpu`, `cuda:1` or `mps`."""
+    try:
+        torch.empty(0, device=torch.device(text))
+    except (RuntimeError, AssertionError, ImportError, NotImplementedError):
+        raise InputError(
+            f"--device must be a device of torch, such as cpu, that this machine has, got {text!r}: leave it out for "
+            "the best one."
+        ) from None
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

@@ -141,6 +141,7 @@ class NamedModel(BaseModel):
             checkpoint.base.name,
             checkpoint.base.revision,
             *made_by,
+            checkpoint.base.runs_code,
             digest(nn.Sequential(*list(self)[1:])),
         )
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names import SEARCH_SETTINGS, ModelName, Settings, name_of
-from mteb_longembed.presets import PRESETS
+from mteb_longembed.presets import LEXICAL, PRESETS
 from mteb_longembed.values import Tokens, Vectors, read, read_fields
 from mteb_longembed.zoo import full_base
 
@@ -21,6 +21,13 @@ _SHORT: dict[object, str] = {full: short for short, full in DTYPES.items()}
 DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: _SHORT.get(text, text))]
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
+#: Settings of version 0.8, and what took their place.
+_SUCCESSORS = {
+    "fuse": "fusion=bm25",
+    "trust": "lexical_weight=",
+    "neighbours": "MODEL+lexical",
+    "expand": "MODEL+lexical",
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,10 @@ class ModelSpec:
                     f"{key} changes search and no model, got {key}={value}: leave it out here; it belongs in a name "
                     f"for mteb_longembed.search(NAME), mteb-longembed search, compare and mteb run{others}."
                 )
+            if key in _SUCCESSORS:
+                raise InputError(
+                    f"{key}= of an older version is {_SUCCESSORS[key]} now, got {key}={value}: write that."
+                )
             if key not in declared:
                 raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
             if value is not None:
@@ -77,8 +88,13 @@ class ModelSpec:
         base = full_base(name.base)
         if name.strategy is None:
             return cls(base, **general)
+        if name.strategy == LEXICAL:
+            raise InputError(
+                f"{LEXICAL} is a search and no model, got {name.base}+{LEXICAL}: it is a name for "
+                "mteb_longembed.search(NAME), mteb-longembed search, compare and mteb run."
+            )
         if name.strategy not in STRATEGIES:
-            raise UnknownNameError("strategy", name.strategy, [*STRATEGIES, *PRESETS])
+            raise UnknownNameError("strategy", name.strategy, [*STRATEGIES, *PRESETS, LEXICAL])
         written = {key: name.settings[key] for key in OF_EVERY_NAME if key in name.settings}
         params = {key: value for key, value in name.settings.items() if key not in OF_EVERY_NAME}
         return cls(base, name.strategy, params=params, **{"target_len": name.target, **written, **general})

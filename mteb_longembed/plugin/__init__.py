@@ -32,6 +32,7 @@ def register() -> None:
         replace(meta, "from_sparse_encoder_model", ours.describe_loaded)
         # mteb has functions of the same names as these modules
         replace(sys.modules["mteb.models.get_model_meta"], "get_model_meta", ours.find_model)
+        replace(sys.modules["mteb.models.get_model_meta"], "get_model_metas", ours.find_models)
         replace(sys.modules["mteb.benchmarks.get_benchmark"], "_build_registry", all_benchmarks)
         replace(mteb.cli, "main", ours.main_in_one_sentence)
     except (AttributeError, ImportError, KeyError) as error:

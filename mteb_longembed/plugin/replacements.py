@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError, nearest
@@ -13,6 +14,9 @@ from mteb_longembed.zoo import ZOO, full_base, holds_model
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
+
+#: Whether mteb looks up several names.
+_SEVERAL = ContextVar("several", default=False)
 
 
 def own_model(
@@ -30,9 +34,9 @@ def own_model(
 
         if not is_saved(name, revision):
             return None
-    from mteb_longembed.retrieval.experiments import meta_of_name
+    from mteb_longembed.retrieval.lexical import meta_of_own
 
-    return meta_of_name(name, revision, find)
+    return meta_of_own(name, revision, find)
 
 
 def find_model(
@@ -46,10 +50,12 @@ def find_model(
     """Replace `mteb.get_model_meta`: find our models too, and names without an organisation.
 
     A strategy in `experiment_kwargs` requests the same model as `BASE+STRATEGY`. mteb looks up unknown names on the hub
-    if `fetch_from_hf`, and we do so by default too; mteb's own look-ups of many names pass False.
+    if `fetch_from_hf`. We do so by default too, but not where mteb looks up several names (`find_models`).
     """
     from mteb.models.model_implementations import MODEL_REGISTRY
 
+    if _SEVERAL.get() and fetch_from_hf is None:
+        fetch_from_hf = False
     if "strategy" in (experiment_kwargs or {}):
         model_name, experiment_kwargs = name_of(model_name, experiment_kwargs), None
     entry = ZOO.get(model_name)
@@ -73,15 +79,24 @@ def find_model(
         return meta
 
 
+def find_models(find: Callable[..., list[ModelMeta]], *args: Any, **kwargs: Any) -> list[ModelMeta]:
+    """Replace `mteb.get_model_metas`: find our models too. Unknown names are not looked up on the hub, as in mteb."""
+    token = _SEVERAL.set(True)
+    try:
+        return find(*args, **kwargs)
+    finally:
+        _SEVERAL.reset(token)
+
+
 def describe_loaded(
     described: Callable[..., ModelMeta], cls: type[ModelMeta], model: Any, *args: object, **kwargs: object
 ) -> ModelMeta:
     """Replace `ModelMeta.from_..._model`, which describes a model in memory: our models get their own names."""
-    # mteb warns about its own default, and about a deprecated method
+    if not hasattr(type(model), "identity"):
+        return described(cls, model, *args, **kwargs)
+    # about our models mteb warns of its own default, and of a deprecated method
     with warnings.catch_warnings(action="ignore"):
         meta = described(cls, model, *args, **kwargs)
-    if not hasattr(type(model), "identity"):
-        return meta
     from mteb_longembed.retrieval.experiments import meta_of_loaded
 
     return meta_of_loaded(model, meta)

@@ -33,6 +33,10 @@ class ShrinkingScorer(Protocol):
 class SavableScorer(Protocol):
     """A scorer that can be saved and restored."""
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of the algorithms and libraries, beside the model's revision, that its index depends on."""
+
     def save(self, writer: Writer) -> None:
         """Write the index and what was fitted."""
 

@@ -58,7 +58,7 @@ class Terms:
 class Analyzer:
     """Turn texts of one language into terms. Term ids follow the order of first appearance.
 
-    English terms are exactly the terms of mteb's BM25. No term is dropped for being frequent.
+    English terms of plain letters and digits are the terms of mteb's BM25. No term is dropped for being frequent.
 
     Differs: combining marks belong to the letter before them; Unicode forms of a letter are normalized (NFKC), so a
         ligature is its letters and a subscript a digit; zero-width characters are ignored; scripts without spaces are

@@ -11,7 +11,6 @@ from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
-from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.encoders.base import Base
 from mteb_longembed.encoders.build import load_checkpoint
 from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
@@ -19,12 +18,12 @@ from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.positions import setting
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers, silence
-from mteb_longembed.names import Settings
-from mteb_longembed.zoo import ZOO
+from mteb_longembed.names import Settings, is_extended_name
+from mteb_longembed.zoo import ZOO, holds_model
 
-from .make import LoadedModel, loaded_search, meta_of_bm25
+from .make import LoadedModel, loaded_search
 from .passage_bm25 import VERSION
-from .settings import BM25Settings, SearchSettings, read_name
+from .settings import SearchSettings, read_name
 
 #: Version of the search algorithms. It is part of the experiment of every name with search settings.
 SEARCH_VERSION = "se9"
@@ -33,8 +32,6 @@ _PLAIN = SearchSettings()
 
 def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
     """Return the metadata of the model of one of our names, at a commit, branch or tag of its base."""
-    if is_bm25_name(name):
-        return meta_of_bm25(BM25Settings.parse(name))
     spec, _ = read_name(name)
     entry = ZOO.get(spec.base)
     known = find(entry.hub_id if entry else spec.base)
@@ -150,7 +147,12 @@ def _described_by_files(base: Base) -> ModelMeta:
                 f"({type(error).__name__}: {why}).",
                 stacklevel=2,
             )
-    return ModelMeta.create_empty().model_copy(update={"embed_dim": setting(base.config, "hidden_size")})
+    width = setting(base.config, "hidden_size")
+    n_terms = setting(base.config, "vocab_size")
+    fields = {"embed_dim": width}
+    if width and n_terms:
+        fields["n_embedding_parameters"] = width * n_terms
+    return ModelMeta.create_empty().model_copy(update=fields)
 
 
 def _load(
@@ -198,3 +200,20 @@ def check_options(name: str, experiment: Settings, options: Settings) -> None:
                 f"what changes a model is part of its name, got {key}={value} beside {name}: write it into the name, "
                 "or leave it out."
             )
+
+
+def is_own(name: str) -> bool:
+    """Return whether a name is an extended model's, or the folder of a model."""
+    return is_extended_name(name) or holds_model(name)
+
+
+def load_own(name: str, device: str | None = None) -> LoadedModel:
+    """Load the object that searches by one of our names. mteb's registry is not asked for it.
+
+    Raises:
+        LongEmbedError: if the name is invalid, does not fit its base, or the base cannot be loaded.
+    """
+    checkpoint, settings = resolve(name)
+    loaded = loaded_search(load_checkpoint(checkpoint, device), settings)
+    loaded.mteb_model_meta = model_meta(checkpoint, MODEL_REGISTRY.get, settings)
+    return loaded

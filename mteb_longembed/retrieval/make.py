@@ -1,30 +1,28 @@
-"""Build scorers of loaded models and of BM25, for `mteb run`, `search` and `compare`."""
+"""Build scorers of loaded models, for `mteb run`, `search` and `compare`."""
 
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
-import mteb
 from mteb.models import MultiVectorWrapper, SparseEncoderWrapper
-from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder, LongSparseEncoder
-from mteb_longembed.errors import IncompatibleError, ModelError
+from mteb_longembed.errors import ModelError
 from mteb_longembed.values import Vectors
 
-from .encoder import LongEncoder, model_in
+from .encoder import LongEncoder
 from .encoding import Pass
 from .expansion import QueryExpansion
 from .hybrid import Hybrid
 from .mteb_search import ForeignSearch, MTEBSearch
 from .pass_scorer import PassScorer
-from .passage_bm25 import VERSION, PassageBM25
-from .scorer import Scorer, full_name, full_revision
+from .passage_bm25 import PassageBM25
+from .scorer import Scorer
 from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
 from .sparse_scorer import SparseScorer
 from .vector_scorer import VectorScorer
@@ -114,40 +112,3 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
     if encoded.kind == "dense":  # others embed no terms
         expansion = QueryExpansion(partial(encoded.text_rows, parts[0].representation))
     return Hybrid(parts, PassageBM25(bm25, expansion=expansion), settings.lexical_weight or LEXICAL_WEIGHT)
-
-
-def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
-    """Return the scorer of our BM25, with the model that expands queries.
-
-    Raises:
-        IncompatibleError: if that model does not embed texts.
-    """
-    meta = meta_of_bm25(settings)
-    name = settings.expand
-    if name is None:
-        return PassageBM25(settings, meta)
-    encoder = encoder_in(mteb.get_model(name, device=device))
-    model = model_in(encoder)
-    is_dense = hasattr(encoder, "encode") and not isinstance(encoder, SparseEncoderWrapper)
-    if not is_dense and not (isinstance(model, LongModel) and model.kind == "dense"):
-        raise IncompatibleError(
-            f"expand needs an encoder, which embeds terms, got {name!r}, which embeds nothing: give another model."
-        )
-    encoded = Pass(lambda: encoder)
-    return PassageBM25(settings, meta, QueryExpansion(partial(encoded.text_rows, encoded.represent())))
-
-
-def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
-    """Return the metadata of our BM25: an experiment on mteb's baseline."""
-    experiment = {**settings.given, "algorithm": VERSION}
-    if settings.expand is not None:
-        model = mteb.get_model_meta(settings.expand, fetch_from_hf=True)
-        experiment["expand"] = full_name(model)
-        experiment["algorithm"] += f"-{full_revision(model)}"
-
-    # mteb copies anything but functions
-    def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
-        return MTEBSearch(make_bm25(settings, device))
-
-    fields = {"loader": load, "loader_kwargs": {}, "experiment_kwargs": experiment}
-    return bm25_s.model_copy(update=fields)

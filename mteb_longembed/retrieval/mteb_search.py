@@ -70,13 +70,13 @@ class MTEBSearch:
         """Return the best documents of each query with scores; with `top_ranked`, the best of its candidates.
 
         Raises:
-            InputError: if `index` was not called.
+            InputError: if `index` was not called before a search by vectors. BM25 alone then finds nothing.
         """
         texts = query_texts(queries, task_metadata)
         documents = self._documents
         best: dict[str, dict[str, float]] = {}
         if top_ranked is None:
-            rankings = best_documents(self.scorer, texts, top_k, len(documents))
+            rankings = best_documents(self.scorer, texts, top_k, len(documents), documents.texts)
             for query, pairs in zip(queries["id"], rankings, strict=True):
                 best[query] = {documents.ids[index]: score for score, index in pairs}
             return best

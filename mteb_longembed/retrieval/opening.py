@@ -7,9 +7,10 @@ from pathlib import Path
 from mteb_longembed.errors import IndexFolderError
 from mteb_longembed.names import absolute_name
 
+from .abilities import SavableScorer
 from .passage_bm25 import PassageBM25
 from .scorer import Scorer, full_revision
-from .searcher import Searcher, index_versions
+from .searcher import Searcher
 from .settings import BM25Settings, is_lexical
 from .storage import Reader
 
@@ -30,13 +31,6 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
     """
     reader = Reader(Path(folder).absolute())
     name = reader.manifest.name
-    for component, version in index_versions().items():
-        built_with = reader.manifest.versions.get(component)
-        if built_with != version:
-            raise IndexFolderError(
-                f"the index in {reader.folder} was built with version {built_with} of {component}, and this is "
-                f"{version}: build it again."
-            )
     if is_lexical(name):
         scorer: Scorer = PassageBM25(BM25Settings.parse(name))
     else:
@@ -47,6 +41,14 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
             raise IndexFolderError(
                 f"the index in {reader.folder} was built with revision {reader.manifest.revision} of {name}, got "
                 f"{full_revision(scorer.meta)}: build it again."
+            )
+    versions = scorer.versions if isinstance(scorer, SavableScorer) else {}
+    for component, version in versions.items():
+        built_with = reader.manifest.versions.get(component)
+        if built_with != version:
+            raise IndexFolderError(
+                f"the index in {reader.folder} was built with version {built_with} of {component}, and this is "
+                f"{version}: build it again."
             )
     return Searcher(scorer, passages=passages, name=name, saved=reader)
 

@@ -15,7 +15,7 @@ from .representation import Representation
 from .scorer import Documents, Span
 from .settings import SearchSettings
 from .storage import Reader, Writer
-from .temperature import Temperature, pseudo_queries
+from .temperature import LEAST, LEAST_OF_FEW, Temperature, are_few, pseudo_queries
 
 
 class PassScorer(ABC):
@@ -44,6 +44,14 @@ class PassScorer(ABC):
         self._vectors: Any = self.representation.vectors
         self._temperature = Temperature(self.settings.temperature)
 
+    def settle(self) -> None:
+        """Fit what the present documents determine. So later scores do not depend on whether there was a search."""
+        if not len(self.encoded.documents):
+            return
+        self._prepare()
+        if self._needs_temperature:
+            _ = self.temperature
+
     def _prepare(self) -> None:
         """Reset the fitted state if the pass has replaced the vectors.
 
@@ -63,10 +71,12 @@ class PassScorer(ABC):
 
     def add(self, documents: Documents) -> None:
         """Encode the documents after the previous ones. The fitted state stays. A failed call changes nothing."""
+        self.settle()
         self.encoded.add(documents)
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the previous documents, bool `[previous documents]`. The fitted state stays."""
+        self.settle()
         self.encoded.keep(documents, kept)
 
     # ---- scores ------------------------------------------------------------------------------------------
@@ -89,6 +99,12 @@ class PassScorer(ABC):
         return self._temperature.at(
             len(self._vectors), lambda: self._spread(pseudo_queries(self.encoded.documents.texts))
         )
+
+    @property
+    def _least_spread(self) -> float:
+        """The lowest temperature, as a share of the highest absolute score."""
+        documents = self.encoded.documents
+        return LEAST_OF_FEW if are_few(documents.texts, len(documents)) else LEAST
 
     @abstractmethod
     def _spread(self, queries: Sequence[str]) -> float:
@@ -134,6 +150,11 @@ class PassScorer(ABC):
         return short_windows(self.encoded.documents.texts[index][: read[1]]) or [read]
 
     # ---- saving ------------------------------------------------------------------------------------------
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Nothing: the revision of the model has the version of its algorithms."""
+        return {}
 
     def save(self, writer: Writer, name: str = "scorer") -> None:
         """Write the vectors of the pass, and the fitted state."""

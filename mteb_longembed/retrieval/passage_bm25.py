@@ -9,13 +9,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
+import Stemmer
 from scipy import sparse
 
 from mteb_longembed.sentences import WORDS_PER_TOKEN
 from mteb_longembed.word_borders import first_words
 
 from .analyzer import NO_TERM, Analyzer, Language, Terms
-from .joining import best_vector
+from .joining import best_vector, reduced
 from .passages import short_windows, window_borders
 from .postings import Postings, QueryTerms
 from .scorer import Documents, Span, by_sentence
@@ -43,7 +44,8 @@ _TO_THE_END = np.iinfo(np.int32).max
 class PassageBM25:
     """BM25 of the whole document plus BM25 of its windows, each divided by the query's highest score.
 
-    Without windows it is plain BM25. A document that matches no term of a query has the score 0.
+    Without windows it is plain BM25, and with `query=sentences` the whole document takes the place of its windows. A
+    document that matches no term of a query has the score 0.
 
     Source: Callan 1994, SIGIR (passage-level evidence); Bendersky and Kurland 2010, doi:10.1007/s10791-009-9118-8
         (document and best passage). Sentences of a query: summed, as in arXiv:2201.01614.
@@ -166,7 +168,7 @@ class PassageBM25:
         # as `all_vectors`, in fewer steps: no score exceeds 20 temperatures, so nothing overflows
         scores /= temperature
         np.exp(scores, out=scores)
-        mean = np.add.reduceat(scores, np.cumsum(self._counts) - self._counts, axis=1) / self._counts
+        mean = reduced(np.add, scores, self._counts, 0.0) / self._counts
         soft: np.ndarray = temperature * np.log(mean)
         return soft
 
@@ -343,6 +345,11 @@ class PassageBM25:
         self._counts = np.append(self._counts, list(map(len, spans)))
 
     # ---- saving ------------------------------------------------------------------------------------------
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of our BM25 and of the stemmer."""
+        return {"our BM25": VERSION, "PyStemmer": Stemmer.version().partition(".")[0]}
 
     def save(self, writer: Writer) -> None:
         """Write the postings, the vocabulary and the term vectors."""

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from .scorer import Scorer, full_name
 
 #: Maximum number of scores in memory.
 MATRIX = 1 << 26
+#: Scores that differ by less than this share may differ by rounding.
+NEAR = 1e-3
 
 
 def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterator[np.ndarray]:
@@ -57,16 +60,57 @@ def _rule(scorer: Scorer, shape: tuple[int, int]) -> str:
 
 
 def best_documents(
-    scorer: Scorer, queries: Sequence[str], top_k: int, n_documents: int
+    scorer: Scorer, queries: Sequence[str], top_k: int, n_documents: int, texts: Sequence[str] | None = None
 ) -> list[list[tuple[float, int]]]:
-    """Return the scores and indices of the best documents of each query, best first; ties in document order."""
+    """Return the scores and indices of the best documents of each query, best first; ties in document order.
+
+    With `texts`, documents with equal texts have the score of the first of them. Products of matrices round equal rows
+    differently.
+    """
     rankings = []
     for scores in matrices(scorer, queries, n_documents):
         for row in scores:
             candidates = np.flatnonzero(np.isfinite(row))
             if len(candidates) > top_k:
                 values = row[candidates]
-                candidates = candidates[values >= np.partition(values, -top_k)[-top_k]]
-            order = candidates[np.argsort(-row[candidates], kind="stable")][:top_k]
-            rankings.append(list(zip(row[order].tolist(), order.tolist(), strict=True)))
+                least = np.partition(values, -top_k)[-top_k]
+                if texts is not None:
+                    least -= _near(least)
+                candidates = candidates[values >= least]
+            order = candidates[np.argsort(-row[candidates], kind="stable")]
+            values = row[order]
+            if texts is not None:
+                order, values = _equals_in_order(order, values, texts)
+            rankings.append(list(zip(values[:top_k].tolist(), order[:top_k].tolist(), strict=True)))
     return rankings
+
+
+def _near(score: float) -> float:
+    """Return the difference of scores below which rounding may order equal texts."""
+    return NEAR * max(1.0, abs(float(score)))
+
+
+def _equals_in_order(
+    order: np.ndarray, values: np.ndarray, texts: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give documents with equal texts and nearly equal scores the score of the first, and sort again.
+
+    Args:
+        order: indices of documents, best first, `[n]`.
+        values: their scores.
+        texts: the texts of all documents.
+    """
+    near = NEAR * np.maximum(1.0, np.abs(values[1:]))
+    gaps = -np.diff(values)
+    if not ((gaps > 0) & (gaps <= near)).any():
+        return order, values
+    values = values.copy()
+    starts = [0, *(np.flatnonzero(gaps > near) + 1).tolist(), len(order)]
+    for start, end in pairwise(starts):
+        if values[start] == values[end - 1]:
+            continue
+        first: dict[str, float] = {}
+        for place in start + np.argsort(order[start:end], kind="stable"):
+            values[place] = first.setdefault(texts[int(order[place])], values[place])
+    again = np.lexsort((order, -values))
+    return order[again], values[again]

@@ -3,7 +3,7 @@
 from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.names import split_name
-from mteb_longembed.presets import PRESETS
+from mteb_longembed.presets import LEXICAL, LEXICAL_MEANING, PRESETS
 from mteb_longembed.zoo import entry_of, full_base, holds_model
 
 #: For dense models that average their tokens, and for all others, such as late-interaction and sparse models
@@ -39,5 +39,7 @@ def recommended(name: str) -> str:
 
 def describe(name: str) -> str:
     """Describe a preset in half a line; empty for other names."""
+    if split_name(name)[1] == LEXICAL:
+        return LEXICAL_MEANING
     preset = PRESETS.get(name.rpartition("+")[2])
     return "" if preset is None else preset.meaning

@@ -81,7 +81,9 @@ class Representation:
         """Add documents: the vectors of each, and their spans `[spans, 2]`; one span may stand for all vectors."""
         self.vectors.append(rows)
         if self.kind == "dense":
-            spans = [np.broadcast_to(own, (len(vectors), 2)) for vectors, own in zip(rows, spans, strict=True)]
+            spans = [
+                np.broadcast_to(own, (len(vectors), 2)) for vectors, own in zip(rows, spans, strict=True)
+            ]
         self.spans.append(spans)
 
     def keep_first(self, n: int) -> None:

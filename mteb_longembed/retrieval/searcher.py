@@ -7,22 +7,23 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import pyarrow
 
-from mteb_longembed.data.stored_texts import Texts, pairs, stored_texts
+from mteb_longembed.data.stored_texts import Texts, merged, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.files import counted
-from mteb_longembed.given import read_given, read_pairs, without_surrogates
+from mteb_longembed.given import read_given, read_pairs, with_text
 from mteb_longembed.values import ENGLISH
 
 from .abilities import GrowingScorer, SavableScorer, ScorerWithVectors, ShrinkingScorer
 from .analyzer import Language
 from .hit import Hit
-from .passage_bm25 import VERSION, PassageBM25
+from .passage_bm25 import PassageBM25
 from .ranking import best_documents
 from .scorer import Documents, Scorer, full_name, full_revision
 from .settings import is_lexical
@@ -98,8 +99,10 @@ class Searcher:
 
     @property
     def n_vectors(self) -> int:
-        """The number of vectors of all documents; 0 for BM25 alone."""
-        return 0 if self.vector_scorer is None else self.vector_scorer.representation.vectors.n_vectors
+        """The number of vectors that are stored, in all representations; 0 for BM25 alone and custom scorers."""
+        if self.vector_scorer is None:
+            return 0
+        return sum(one.vectors.n_vectors for one in self.vector_scorer.encoded.representations)
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
@@ -135,7 +138,7 @@ class Searcher:
             IndexFolderError: if another process writes, or has written, to the saved index.
         """
         with self._writing():
-            self._add(read_pairs(ids, texts))
+            self._change([], read_pairs(ids, texts))
 
     def read(self, source: Source) -> None:
         """Add the documents of a file, of a folder of texts or of Parquet files, of a table, or of a stream.
@@ -150,7 +153,7 @@ class Searcher:
         from mteb_longembed.data.check import read_texts
 
         with self._writing():
-            self._add(read_texts(source))
+            self._change([], read_texts(source))
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove documents. Weights and whitening are not fitted again.
@@ -160,25 +163,38 @@ class Searcher:
             IndexFolderError: as for `add`.
         """
         with self._writing():
-            self._remove(list(read_given("ids", ids, keys=True)))
+            self._change(list(read_given("ids", ids, keys=True)), [])
 
     def replace(self, ids: Iterable[str], texts: Iterable[str]) -> None:
-        """Replace documents by new texts, which come after all others. Arguments and errors as for `add`."""
-        rows = dict(read_pairs(ids, texts))
-        self.change(rows.keys(), rows)
+        """Replace documents by new texts, which come after all others. Unknown ids are added.
+
+        Both iterables are read, and the new texts encoded, before anything is removed.
+
+        Raises:
+            InputError, StorageError, IndexFolderError: as for `add`; an id may be known, but not be there twice.
+        """
+        with self._writing():
+            self._change([], read_pairs(ids, texts), replaces=True)
 
     def change(self, removed: Iterable[str], added: Mapping[str, str]) -> None:
         """Remove and add documents in one change. An added id that exists already is replaced.
 
+        All input is read, and the added texts encoded, before anything is removed.
+
+        Args:
+            removed: ids of documents to remove.
+            added: texts by id.
+
         Raises:
-            InputError, IndexFolderError: as for `remove` and `add`.
+            InputError, StorageError, IndexFolderError: as for `remove` and `replace`.
         """
+        if not isinstance(added, Mapping):
+            raise InputError(
+                f"added documents must be texts by id, got a {type(added).__name__}: give a dict."
+            )
         with self._writing():
-            known = {*self._documents.ids, *self.empty}
-            gone = dict.fromkeys(removed) | dict.fromkeys(key for key in added if key in known)
-            if gone:
-                self._remove(list(gone))
-            self._add(added.items())
+            ids = list(read_given("ids", removed, keys=True))
+            self._change(ids, read_pairs(list(added), list(added.values())), replaces=True)
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Yield the id and text of each document; documents without text have an empty one."""
@@ -187,68 +203,61 @@ class Searcher:
         for key in self.empty:
             yield key, ""
 
-    def _add(self, documents: Iterable[tuple[str, str]]) -> None:
-        empty: list[str] = []
-        tables = list(self._tables)
-        tables.append(stored_texts(self._checked(documents, empty)))
-        # tables of similar size are merged, so that there are few open files
-        while len(tables) > 1 and len(tables[-2]) < 2 * len(tables[-1]):
-            merged = pyarrow.concat_tables(tables[-2:])
-            tables[-2:] = [stored_texts(pairs(merged))]
-        if len(tables[-1]):
-            read = self._documents_of(tables)
-            if len(self._documents) and isinstance(self.scorer, GrowingScorer):
-                self.scorer.add(read)
-            else:
-                self.scorer.fit(read)
-            self._documents = read
-            self._tables = tables
-        self.empty += empty
-
-    def _remove(self, ids: Sequence[str]) -> None:
-        if not isinstance(self.scorer, ShrinkingScorer):
-            raise InputError(f"{self!r} cannot remove documents: make a new searcher without them.")
-        empty = set(self.empty)
-        for key in ids:
-            if key not in self._documents.indices and key not in empty:
+    def _change(
+        self, removed: Sequence[str], added: Iterable[tuple[str, str]], *, replaces: bool = False
+    ) -> None:
+        """Add documents, then remove others. With `replaces`, added documents take the place of known ones."""
+        known = {*self._documents.ids, *self.empty}
+        for key in removed:
+            if key not in known:
                 raise InputError(f"an id must be known to be removed, got {key!r}.")
-        gone = set(ids)
-        self.empty = [key for key in self.empty if key not in gone]
-        kept = np.array([key not in gone for key in self._documents.ids], bool)
-        if kept.all():
+        empty: list[str] = []
+        new = stored_texts(with_text(added, empty, () if replaces else known))
+        gone = known.intersection(chain(removed, new["id"].to_pylist(), empty))
+        if gone and not isinstance(self.scorer, ShrinkingScorer):
+            raise InputError(f"{self!r} cannot remove documents: make a new searcher without them.")
+        stays = [key not in gone for key in self._documents.ids]
+        if all(stays):
+            self._append(new)
+        else:
+            self._exchange(new, np.array(stays + [True] * len(new), bool))
+        self.empty = [key for key in self.empty if key not in gone] + empty
+
+    def _append(self, new: pyarrow.Table) -> None:
+        """Add a table of documents with text."""
+        if not len(new):
             return
+        tables = merged([*self._tables, new])
+        read = self._documents_of(tables)
+        self._index(read)
+        self._documents = read
+        self._tables = tables
+
+    def _exchange(self, new: pyarrow.Table, kept: np.ndarray) -> None:
+        """Add a table of documents with text, and keep some of the previous and new ones, bool `[documents]`."""
         if not kept.any():  # the next documents are fitted anew
             self._documents = Documents([], [], self._documents.language)
             self._tables = []
             return
-        rows = pairs(pyarrow.concat_tables(self._tables))
-        tables = [stored_texts((key, text) for key, text in rows if key not in gone)]
+        before = [*self._tables, new]
+        tables = [stored_texts(compress(pairs(pyarrow.concat_tables(before)), kept))]
         read = self._documents_of(tables)
-        self.scorer.keep(read, kept)
+        if len(new):
+            self._index(self._documents_of(before))
+        cast("ShrinkingScorer", self.scorer).keep(read, kept)
         self._documents = read
         self._tables = tables
+
+    def _index(self, documents: Documents) -> None:
+        """Give the scorer the previous documents followed by new ones."""
+        if len(self._documents) and isinstance(self.scorer, GrowingScorer):
+            self.scorer.add(documents)
+        else:
+            self.scorer.fit(documents)
 
     def _documents_of(self, tables: Sequence[pyarrow.Table]) -> Documents:
         rows = pyarrow.concat_tables(tables)
         return Documents(rows["id"].to_pylist(), Texts(rows), self._documents.language)
-
-    def _checked(self, documents: Iterable[tuple[str, str]], empty: list[str]) -> Iterator[tuple[str, str]]:
-        """Yield documents with text, and note the ids of the others in `empty`."""
-        known = {*self._documents.ids, *self.empty}
-        for key, text in documents:
-            if not key or key != without_surrogates(key):
-                raise InputError(
-                    f"an id must have at least one character and no surrogates, got {key!r}: give another id."
-                )
-            if key in known:
-                raise InputError(
-                    f"ids must be new, got {key!r} a second time: give the document another id, or replace it."
-                )
-            known.add(key)
-            if not text or text.isspace():
-                empty.append(key)
-            else:
-                yield key, text
 
     # ---- saving ------------------------------------------------------------------------------------------
 
@@ -261,7 +270,7 @@ class Searcher:
     def identity(self) -> dict[str, Any]:
         """The name, revision and versions that determine an index of the same documents."""
         revision = None if is_lexical(self.name) else full_revision(self.scorer.meta)
-        return {"name": self.name, "revision": revision, "versions": index_versions()}
+        return {"name": self.name, "revision": revision, "versions": self._savable().versions}
 
     def save(self, folder: str | Path) -> None:
         """Save the index to a new or an empty folder. From then on, each change of the searcher is saved there at once.
@@ -400,7 +409,7 @@ class Searcher:
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         documents = self._documents
         rankings = []
-        for ranking in best_documents(self.scorer, queries, k, len(documents)):
+        for ranking in best_documents(self.scorer, queries, k, len(documents), documents.texts):
             if isinstance(self.scorer, PassageBM25):
                 ranking = [(score, index) for score, index in ranking if score > 0]
             rankings.append(ranking)
@@ -428,10 +437,3 @@ def _silenced() -> contextlib.AbstractContextManager[None]:
     from mteb_longembed.hub import silence
 
     return silence()
-
-
-def index_versions() -> dict[str, str]:
-    """Return the versions that an index depends on."""
-    import Stemmer
-
-    return {"our BM25": VERSION, "PyStemmer": Stemmer.version().partition(".")[0]}

@@ -10,8 +10,10 @@ from pydantic import Field
 from mteb_longembed.bm25_names import BM25_SETTINGS, MTEB_BM25, bm25_settings, is_bm25_name
 from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.names import SEARCH_SETTINGS, ModelName
-from mteb_longembed.values import Power, read_fields, read_tokens
+from mteb_longembed.names import SEARCH_SETTINGS, ModelName, split_name
+from mteb_longembed.presets import LEXICAL, LEXICAL_SETTINGS
+from mteb_longembed.values import Power, read_fields, read_tokens, split_settings
+from mteb_longembed.zoo import entry_of, full_base, holds_model
 
 if TYPE_CHECKING:
     from mteb_longembed.encoders.checkpoint import Checkpoint
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 LEXICAL_WEIGHT = 1.0
 #: Words of a BM25 window. Consecutive windows share half of them.
 WINDOW = 200
+#: Settings of `MODEL+lexical` that belong to MODEL.
+_OF_BASE = ("dtype", "revision", "trained_len", "trust_remote_code")
 
 
 @dataclass(frozen=True)
@@ -118,11 +122,6 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
     name = ModelName.parse(text)
     settings = {key: value for key, value in name.settings.items() if key in SEARCH_SETTINGS}
     others = {key: value for key, value in name.settings.items() if key not in SEARCH_SETTINGS}
-    if "expand" in settings:
-        raise InputError(
-            f"expand is a setting of BM25 alone, got it in {text!r}: leave it out, because fusion=bm25 expands queries "
-            "by the model itself."
-        )
     return ModelSpec.of_name(replace(name, settings=others)), SearchSettings(**settings)
 
 
@@ -139,15 +138,17 @@ def typed_name(spec: ModelSpec, settings: SearchSettings | None = None) -> str:
 
 @dataclass(frozen=True)
 class BM25Settings(_Settings):
-    """Settings of a name such as `bm25:window=200,query=sentences` or `bm25@512`."""
+    """Settings of a name such as `bm25:window=200,query=sentences`, `bm25@512` or `e5-base+lexical`."""
 
     #: words of a window; None: whole documents only
     window: Annotated[int, Field(ge=2), "words"] | None = None
     query: Literal["sentences"] | None = None  #: `sentences` scores each sentence of a query on its own
     #: joins the scores of windows: all of them (`softmax`), or the best one (`max`); None: all
     score: Literal["max", "softmax"] | None = None
-    expand: str | None = None  #: name of the model for query expansion by embedding neighbours, as typed
+    expand: str | None = None  #: base of the model for query expansion by embedding neighbours, as typed
     target_len: int | None = None  #: number of tokens to read of each document; None: all
+    #: settings of the base, such as `dtype=bf16`, with commas between them
+    of_base: str | None = None
 
     def __post_init__(self) -> None:
         read_fields(self, "bm25's ")
@@ -155,26 +156,61 @@ class BM25Settings(_Settings):
             raise InputError(f"score={self.score} needs windows, such as bm25:window=200,score={self.score}.")
         self._leave_out("score", "softmax")
 
+    @property
+    def encoder(self) -> str | None:
+        """The name of the model that encodes terms; None without query expansion."""
+        if self.expand is None:
+            return None
+        if self.of_base is not None:
+            return f"{self.expand}+none:{self.of_base}"
+        entry = entry_of(self.expand)
+        if entry is not None and entry.folder is not None:  # no hub and no mteb has what we ship
+            return f"{self.expand}+none"
+        return self.expand
+
+    def at(self, revision: str) -> BM25Settings:
+        """Return the settings with a revision of the base, unless they have one."""
+        parts = (self.of_base or "").split(",")
+        if any(part.startswith("revision=") for part in parts):
+            return self
+        return replace(self, of_base=",".join(filter(None, [*parts, f"revision={revision}"])))
+
     @classmethod
     def parse(cls, text: str) -> BM25Settings:
-        """Parse a name.
+        """Parse a name of BM25, or `MODEL+lexical`.
 
         Raises:
             InputError: if a value breaks its rule.
         """
         if text in ("bm25", MTEB_BM25):
             return cls()
-        target, settings = bm25_settings(text)
+        if is_bm25_name(text):
+            target, settings = bm25_settings(text)
+            owner = "bm25"
+            given: dict[str, Any] = {}
+        else:
+            name = ModelName.parse(text)
+            owner = f"{LEXICAL}"
+            target = name.target
+            of_base = {key: name.settings[key] for key in _OF_BASE if key in name.settings}
+            settings = {key: value for key, value in name.settings.items() if key not in of_base}
+            settings = {**split_settings(text, LEXICAL_SETTINGS), **settings}
+            given = {"expand": full_base(name.base)}
+            if of_base:
+                given["of_base"] = ",".join(f"{key}={value}" for key, value in of_base.items())
         for key in settings:
             if key not in BM25_SETTINGS:
-                raise InputError(f"bm25 takes {', '.join(BM25_SETTINGS)}, got {key} in {text!r}.")
-        length = None
+                raise InputError(f"{owner} takes {', '.join(BM25_SETTINGS)}, got {key} in {text!r}.")
         if target is not None:
-            length = read_tokens("the target", target)
-        return cls(**cast("dict[str, Any]", settings), target_len=length)
+            given["target_len"] = read_tokens("the target", target)
+        return cls(**cast("dict[str, Any]", settings), **given)
+
+
+def is_bm25(name: str) -> bool:
+    """Return whether a name requests our BM25, with or without query expansion by a model."""
+    return is_bm25_name(name) or (not holds_model(name) and split_name(name)[1] == LEXICAL)
 
 
 def is_lexical(name: str) -> bool:
     """Return whether a name requests BM25 without a model."""
-    is_bm25 = name in ("bm25", MTEB_BM25) or is_bm25_name(name)
-    return is_bm25 and BM25Settings.parse(name).expand is None
+    return name in ("bm25", MTEB_BM25) or is_bm25_name(name)

@@ -43,7 +43,7 @@ class SparseScorer(PassScorer):
 
     def _spread(self, queries: Sequence[str]) -> float:
         rows = self._query_vectors(queries)
-        return spread((rows @ self._vectors.sample(N_VECTORS).T).toarray())
+        return spread((rows @ self._vectors.sample(N_VECTORS).T).toarray(), self._least_spread)
 
     def _query_vectors(self, queries: Sequence[str]) -> sparse.csr_array:
         rows = self.encoded.query_arrays(self.representation, queries)

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from mteb_longembed.encoders.whitening import check_finite, sampled_rows
 
-from .joining import best_vector
+from .joining import best_vector, with_the_rest_last
 from .storage import Reader, Writer
 from .vectors import BLOCK_SCORES, ByDocument
 
@@ -52,13 +52,16 @@ class SparseVectors(ByDocument):
         return self.rows[sampled_rows(self.rows.shape[0], most)]
 
     def scores(self, queries: sparse.csr_array) -> np.ndarray:
-        """Return the dot product of each query `[queries, terms]` with the best vector of each document, float32."""
+        """Return the dot product of each query `[queries, terms]` with the best vector of each document, float32.
+
+        A document without a vector comes last, see `with_the_rest_last`.
+        """
         best = np.empty((queries.shape[0], len(self)), np.float32)
         at_once = max(BLOCK_SCORES // max(self.rows.shape[0], 1), 1)
         for start in range(0, len(best), at_once):
             scores = (queries[start : start + at_once] @ self.rows.T).toarray()
             best[start : start + at_once] = best_vector(scores, self.counts)
-        return best
+        return with_the_rest_last(best)
 
     # ---- saving ------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
 from .encoding import Pass
+from .joining import best_vector, mean_of_queries, with_the_rest_last
 from .pass_scorer import PassScorer
 from .passages import best_run
 from .scorer import Documents, Span, by_sentence
@@ -72,7 +73,7 @@ class VectorScorer(PassScorer):
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the previous documents, bool `[previous documents]`, and the fitted state."""
-        self._prepare()
+        self.settle()
         counts = self._counts
         super().keep(documents, kept)
         if len(self._lengths):
@@ -104,7 +105,7 @@ class VectorScorer(PassScorer):
 
     def _spread(self, queries: Sequence[str]) -> float:
         rows, _ = self._query_vectors(queries)
-        return spread(rows @ self._mapped(self._vectors.sample(N_VECTORS)).T)
+        return spread(rows @ self._mapped(self._vectors.sample(N_VECTORS)).T, self._least_spread)
 
     def _prepare(self) -> None:
         """Fit the whitening if there is none yet, and measure new vectors."""
@@ -152,7 +153,9 @@ class VectorScorer(PassScorer):
             for index in of_query:
                 spans = self.representation.spans.document(index).tolist()
                 similarities = own @ vectors[index].T
-                if self.is_late:
+                if not similarities.size:
+                    best.append(spans[0])  # a document or a query without a vector
+                elif self.is_late:
                     best.append(best_run(similarities, spans))
                 else:
                     start, end = spans[int(similarities.max(axis=0).argmax())]
@@ -168,10 +171,12 @@ class VectorScorer(PassScorer):
         scores = []
         for array in arrays:
             real = array[array.any(axis=-1)]  # rows of zeros pad windows
-            if not len(real):
+            if not len(real) and array.size:
                 real = array[:1]
-            scores.append((rows @ self._mapped(real).T).max(axis=1).mean())
-        return np.array(scores)
+            similarities = rows @ self._mapped(real).T
+            counts = np.array([len(real)])
+            scores.append(mean_of_queries(best_vector(similarities, counts), np.array([len(rows)])))
+        return with_the_rest_last(np.concatenate(scores, axis=1))[0]
 
     # ---- saving ------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 from mteb_longembed.encoders.whitening import MAX_VECTORS, check_finite, sampled_rows
 from mteb_longembed.files import write_at
 
-from .joining import all_vectors, best_vector, mean_of_queries
+from .joining import all_vectors, best_vector, mean_of_queries, with_the_rest_last
 from .storage import Reader, Writer
 
 #: Bytes of vectors (in fp32) that are compared with the queries together.
@@ -196,7 +196,9 @@ class WindowTokens(CorpusVectors):
 
         def tokens() -> Iterator[np.ndarray]:
             for document in documents:
-                windows = document.reshape(-1, *document.shape[-2:])
+                windows = document
+                if document.ndim == 2:
+                    windows = document[None]
                 real = windows.any(axis=2)
                 counts = real.sum(axis=1)
                 sizes.append(counts[counts > 0])
@@ -244,7 +246,8 @@ def document_scores(
     """Return the score of each document for each query, float32 `[queries, documents]`, computed block by block.
 
     The score of a vector is its product with the query vector plus the query's offset, divided by the vector's norm.
-    With `WindowTokens`, a document has the score of its best window.
+    With `WindowTokens`, a document has the score of its best window. A document without a vector comes last, see
+    `with_the_rest_last`.
 
     Args:
         vectors: vectors of the documents.
@@ -267,23 +270,23 @@ def document_scores(
         of_units = of_documents
         if isinstance(vectors, WindowTokens):
             n_windows, of_units = vectors.windows(columns.start, columns.stop)
-        for first, last in _query_blocks(starts, BLOCK_SCORES // len(rows)):
+        for first, last in _query_blocks(starts, BLOCK_SCORES // max(len(rows), 1)):
             own = slice(starts[first], starts[last])
             scores = _products(query_rows[own], rows)
             if offsets is not None:
                 scores += offsets[own]
             if norms is not None:
                 scores /= norms
-            if len(rows) > len(of_units):
+            if (of_units != 1).any():
                 scores = _of_units(scores, of_units, temperature)
-            if last - first < len(scores):
+            if (counts[first:last] != 1).any():
                 scores = mean_of_queries(scores, counts[first:last])
             if n_windows is not None:
                 scores = best_vector(scores, n_windows)
             matrix[first:last, columns] = scores
         document = columns.stop
         vector += len(rows)
-    return matrix
+    return with_the_rest_last(matrix)
 
 
 def _query_blocks(starts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:

@@ -7,14 +7,17 @@ from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.types.statistics import DescriptiveStatistics
 
 PAPER = "https://arxiv.org/abs/2404.12096"
-CITATION = r"""
-@article{zhu2024longembed,
-  author = {Zhu, Dawei and Wang, Liang and Yang, Nan and Song, Yifan and Wu, Wenhao and Wei, Furu and
-            Li, Sujian},
-  journal = {arXiv preprint arXiv:2404.12096},
-  title = {LongEmbed: Extending Embedding Models for Long Context Retrieval},
-  year = {2024},
-}
+# mteb's format, in which an author list is one line
+_AUTHORS = (
+    "Zhu, Dawei and Wang, Liang and Yang, Nan and Song, Yifan and Wu, Wenhao and Wei, Furu and Li, Sujian"
+)
+CITATION = f"""
+@article{{zhu2024longembed,
+  author = {{{_AUTHORS}}},
+  journal = {{arXiv preprint arXiv:2404.12096}},
+  title = {{LongEmbed: Extending Embedding Models for Long Context Retrieval}},
+  year = {{2024}},
+}}
 """
 
 STATISTICS = Path(__file__).parent / "data" / "statistics"

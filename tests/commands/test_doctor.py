@@ -1,7 +1,6 @@
 """`mteb-longembed doctor`: what is there, what is wrong, and an exit status that says so."""
 
 import json
-import re
 from importlib import metadata
 
 import pytest
@@ -31,7 +30,7 @@ def test_everything_is_in_the_json_and_a_hub_that_does_not_answer_is_a_problem_u
     assert output["hub"]["answers"] is False and output["hub"]["offline (HF_HUB_OFFLINE)"] is True
     assert output["caches"]["embeddings"] == str(offline / "cache")
     assert output["devices"]["cpu"].endswith("threads")
-    assert re.match(r"[0-9]+\.[0-9]{2} times as fast as fp32", output["devices"]["cpu, bf16"])
+    assert not any("times" in text for text in output["devices"].values())  # nothing is measured
     assert output["problems"] == []
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("mteb_longembed.hub.hub_answers", lambda: False)

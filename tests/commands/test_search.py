@@ -355,3 +355,52 @@ def test_a_misspelt_alias_is_refused_before_anything_large_is_imported() -> None
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout == "2 []\n" and "did you mean 'mini-ape'?" in ran.stderr
+
+
+# ---- options that have no effect are refused
+
+
+@pytest.fixture
+def indexes(files, tmp_path, capsys) -> dict[str, str]:
+    """Two saved indexes: of a model, and of BM25 alone."""
+    name, corpus = files
+    for key, searched_name in (("model", name), ("bm25", "bm25")):
+        assert cli.main(["index", searched_name, "--corpus", str(corpus), "--to", str(tmp_path / key)]) == 0
+    capsys.readouterr()
+    return {key: str(tmp_path / key) for key in ("model", "bm25")}
+
+
+@pytest.mark.parametrize(
+    ("index", "options", "message"),
+    [
+        ("model", ["--language", "deu"], "has its language: leave out --language"),
+        ("bm25", ["--language", "nonsense"], "has its language: leave out --language"),
+        ("model", ["--no-cache"], "nothing is cached: leave out --no-cache"),
+        ("bm25", ["--no-cache"], "nothing is cached: leave out --no-cache"),
+        ("bm25", ["--device", "cpu"], "runs no model: leave out --device"),
+        ("bm25", ["--device", "nonsense"], "--device must be a device of torch, such as cpu"),
+        ("bm25", ["--no-passages"], "runs no model: leave out --no-passages"),
+        ("model", ["--device", "nonsense"], "--device must be a device of torch, such as cpu"),
+        ("model", ["--device", "cuda:99"], "--device must be a device of torch, such as cpu"),
+        ("model", ["--json", "--full"], "whole passages: leave out --full"),
+    ],
+)
+def test_an_option_without_effect_on_an_index_is_refused(indexes, index, options, message, capsys) -> None:
+    assert cli.main(["search", indexes[index], QUERY, *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("bm25:window=6", ["--device", "cpu"], "runs no model: leave out --device"),
+        ("bm25", ["--no-passages"], "runs no model: leave out --no-passages"),
+        ("mini-ape+none", ["--device", "nonsense"], "--device must be a device of torch"),
+        ("mini-ape+none", ["--language", "nonsense"], "nonsense"),
+    ],
+)
+def test_an_option_without_effect_on_a_name_is_refused(files, name, options, message, capsys) -> None:
+    for _ in range(2):
+        assert cli.main(["search", name, QUERY, "--corpus", str(files[1]), *options]) == 2
+        assert message in capsys.readouterr().err

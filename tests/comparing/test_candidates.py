@@ -101,9 +101,9 @@ def test_short_names_leave_out_what_all_have_in_common() -> None:
         Candidate("bm25:window=200", "", "bm25"),
     ]
     assert list(short_names(one).values()) == ["base", "+gp@1k", "bm25:window=200"]
-    near = f"bm25:window=200,expand={path}"
+    near = f"{path}+lexical"
     expanded = Candidate(near, "", "bm25", bm25=BM25Settings.parse(near))
-    assert short_names([*one, expanded])[near] == "bm25:window=200,expand=all-MiniLM-L6-v2"
+    assert short_names([*one, expanded])[near] == "+lexical"
     two = short_names([*one, Candidate("e5-base+gp@1k", "e5-base", "strategy")])
     assert list(two.values())[:2] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2+gp@1k"]
     alike = [Candidate("/a/m+gp@1k", "/a/m", "strategy"), Candidate("/b/m+gp@1k", "/b/m", "strategy")]

@@ -187,8 +187,8 @@ def test_where_queries_have_sentences_each_is_also_searched_on_its_own(base, tmp
     queries = [f"{' '.join(p[:5]).capitalize()}. {' '.join(p[-5:]).capitalize()}." for p in parts]
     root = beir(tmp_path / "data", texts, queries)
     result = compare([base], beir_task(root), tmp_path / "out", bm25=True, strategies="pcw", target=32)
-    near = f"bm25:window=200,expand={base}"
-    by_sentence = f"bm25:window=200,query=sentences,expand={base}"
+    near = f"{base}+lexical"
+    by_sentence = f"{base}+lexical:query=sentences"
     assert {near, by_sentence, "bm25:window=200,query=sentences"} < set(result.summary.index)
     assert not result.texts("left out")
     assert (

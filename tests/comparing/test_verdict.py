@@ -198,7 +198,7 @@ def test_the_price_of_a_base_is_in_kib_and_an_api_has_no_known_operations() -> N
 
 
 def test_bm25_without_query_expansion_is_cheaper_than_with_it() -> None:
-    name = f"{LEXICAL.name},expand=org/mine"
+    name = "org/mine+lexical"
     near = Candidate(name, "", "bm25", bm25=BM25Settings.parse(name))
     found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_clusters=500)
     assert found.recommended == LEXICAL.id

@@ -1,6 +1,7 @@
 """A row is there as a whole or not at all, nothing is encoded twice, and a cache never ends a run."""
 
 import contextlib
+import json
 import multiprocessing
 import os
 import sqlite3
@@ -250,3 +251,34 @@ def test_rows_that_a_disk_has_changed_are_encoded_again(base, tmp_path, damage, 
         assert np.array_equal(again.encode(TEXTS), expected)
         assert again.embedding_cache.counts.rows_read == n_read
     assert not [one for one in recwarn if one.category is RuntimeWarning]
+
+
+CODE = """
+from transformers import BertModel
+
+
+class Own(BertModel):
+    def forward(self, *args, **kwargs):
+        output = super().forward(*args, **kwargs)
+        output.last_hidden_state = output.last_hidden_state.flip(-1)
+        return output
+"""
+
+
+def test_a_repository_s_own_code_has_vectors_of_its_own(tmp_path: Path, monkeypatch) -> None:
+    """The files are the same: only `trust_remote_code` decides which class computes."""
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "code"))
+    path = tiny.saved("bert", tmp_path)
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "own.Own"}}))
+    (path / "own.py").write_text(CODE)
+    text = tiny.text(9, 1)
+    found = {}
+    for trusts in ("off", "on"):
+        for cache in (None, EmbeddingCache(tmp_path / "cache")):
+            model = longembed.load(f"{path}+none:trust_remote_code={trusts}", device="cpu")
+            model.embedding_cache = cache
+            found[trusts, cache is None] = model.encode_document([text])
+    assert not np.allclose(found["off", True], found["on", True])
+    for trusts in ("off", "on"):
+        assert np.allclose(found[trusts, False], found[trusts, True], atol=1e-6)

@@ -59,7 +59,7 @@ def test_a_misspelt_name_gets_the_nearest_one_at_every_door(
         lambda: mteb.get_model(name),
         lambda: mteb.get_model_meta(name, fetch_from_hf=True),
         lambda: longembed.search(name),
-        lambda: longembed.search(f"bm25:window=200,expand={name}"),
+        lambda: longembed.search(f"{name}+lexical"),
         lambda: longembed.load(name),
         lambda: longembed.extend(name),
         lambda: longembed.adapt(name, ["a text"]),

@@ -28,7 +28,6 @@ BM25 = {
     "window": ["9", "200"],
     "query": ["sentences"],
     "score": ["max", "softmax"],
-    "expand": ["mini-ape"],
 }
 #: Folder of mteb -> the one name whose results are there.
 _FOLDERS: dict[tuple[str, str], str] = {}
@@ -38,10 +37,10 @@ _FOLDERS: dict[tuple[str, str], str] = {}
 def names(draw: st.DrawFn) -> str:
     """A name of one of our models or of a BM25, as people write it."""
     base = draw(st.sampled_from(["mini-rope", "mini-ape", "bm25"]))
-    known = BM25 if base == "bm25" else SETTINGS
+    strategy = "" if base == "bm25" else f"+{draw(st.sampled_from([*STRATEGIES, 'lexical']))}"
+    known = BM25 if strategy in ("", "+lexical") else SETTINGS
     keys = draw(st.lists(st.sampled_from([*known]), unique=True, min_size=base == "bm25", max_size=3))
     target = draw(st.sampled_from(["", "@1k", "@1024", "@2048"]))
-    strategy = "" if base == "bm25" else f"+{draw(st.sampled_from([*STRATEGIES]))}"
     written = ",".join(f"{key}={draw(st.sampled_from(known[key]))}" for key in keys)
     return f"{base}{strategy}{target}" + (f":{written}" if written else "")
 

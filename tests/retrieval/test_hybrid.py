@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
@@ -11,12 +12,15 @@ import pytest
 from mteb.models.model_implementations.bm25 import bm25_s
 
 import mteb_longembed as longembed
+from mteb_longembed.retrieval.by_name import make_scorer
 from mteb_longembed.retrieval.expansion import QueryExpansion
 from mteb_longembed.retrieval.hybrid import Hybrid, lexical_evidence, surprise
+from mteb_longembed.retrieval.mteb_search import MTEBSearch
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.settings import BM25Settings
 from mteb_longembed.retrieval.temperature import LEAST, spread
+from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from tests.own_data import terms_of
 from tests.retrieval.test_expansion import Model
 from tests.retrieval.test_passage_bm25 import DOCUMENTS, QUERIES, VOCABULARY, slow_matches, slow_scores
@@ -114,7 +118,10 @@ def test_a_score_is_as_surprising_as_the_tail_of_a_normal_distribution(n: int) -
 
 def test_a_query_of_tokens_counts_by_its_surprise(folder: Any) -> None:
     late = longembed.search(f"{folder}+late@128", device="cpu").protocol
-    lexical = longembed.search(f"bm25:window=200,expand={folder}+late@128", device="cpu").protocol
+    of_late = make_scorer(f"{folder}+late@128", "cpu")
+    assert isinstance(of_late, VectorScorer)
+    expansion = QueryExpansion(partial(of_late.encoded.text_rows, of_late.representation))
+    lexical = MTEBSearch(PassageBM25(BM25Settings(window=200), expansion=expansion))
     hybrid = longembed.search(f"{folder}+hybrid@128:lexical_weight=0.5", device="cpu").protocol
     for model in (late, lexical, hybrid):
         model.index(corpus(0), **WHERE)
@@ -133,7 +140,7 @@ def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     folder: Any, tail: str, plain: str | None
 ) -> None:
     """With vectors adapted to the corpus, the vectors of the model as it is count as much."""
-    names = {"fused": f"{folder}{tail}fusion=bm25", "bm25": f"bm25:window=200,expand={folder}"}
+    names = {"fused": f"{folder}{tail}fusion=bm25", "bm25": f"{folder}+lexical"}
     for part, name in enumerate(filter(None, [plain, tail])):
         names[f"part {part}"] = f"{folder}{name}".rstrip(",:")
     models: dict[str, Any] = {
@@ -157,7 +164,7 @@ def test_the_temperature_is_the_spread_of_scores_whatever_the_model(width: float
     assert spread(scores) == pytest.approx(scale * width, rel=0.03)
     scores[:, :80] += scale  # the windows of the document from which each sentence was sampled
     assert spread(scores) == pytest.approx(scale * width, rel=0.06)
-    assert spread(np.ones((2, 3))) == LEAST
+    assert spread(np.ones((2, 3))) == LEAST and spread(3 * np.ones((2, 3))) == 3 * LEAST
 
 
 def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(folder: Any) -> None:

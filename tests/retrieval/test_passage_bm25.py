@@ -2,8 +2,9 @@
 
 import math
 import re
+import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import mteb
@@ -13,6 +14,7 @@ from datasets import Dataset
 from mteb.models.model_implementations.bm25 import BM25Search
 
 import mteb_longembed as longembed
+from mteb_longembed.comparing.candidates import named
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval import passage_bm25, postings
 from mteb_longembed.retrieval.analyzer import Analyzer
@@ -22,6 +24,7 @@ from mteb_longembed.retrieval.passage_bm25 import VERSION, PassageBM25
 from mteb_longembed.retrieval.passages import WINDOW_CHARS
 from mteb_longembed.retrieval.scorer import Documents, full_name, full_revision
 from mteb_longembed.retrieval.settings import BM25Settings
+from tests import tiny
 from tests.own_data import terms_of
 from tests.retrieval.test_expansion import Model, slow_neighbours
 from tests.retrieval.test_searching import WHERE
@@ -284,15 +287,103 @@ def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
     old_name = mteb.get_model_meta("mteb-longembed/bm25,query=sentences,window=200")
     assert old_name.experiment_kwargs == meta.experiment_kwargs
     assert full_name(mteb.get_model_meta("bm25:window=9,score=softmax")) == "mteb/baseline-bm25s,window=9"
-    near = mteb.get_model_meta("bm25:window=200,expand=mini-ape+pcw:size=64,vectors=window,score=max")
-    model = mteb.get_model_meta("mini-ape+pcw:size=64,vectors=window")
-    assert full_name(near) == f"mteb/baseline-bm25s,expand={full_name(model)},score=max,window=200"
-    assert str(full_revision(near)).endswith(f"-{full_revision(model)}")
+    near = mteb.get_model_meta("mini-ape+lexical:dtype=bf16,window=200,score=max")
+    model = mteb.get_model_meta("mini-ape+none:dtype=bf16")
+    assert full_name(near) == "mteb-longembed/mini-ape+lexical,dtype=bf16,score=max"
+    assert near.revision == model.revision and VERSION in full_revision(near)
+    assert full_revision(near).endswith(str((model.experiment_kwargs or {})["algorithm"]))
+    assert near.max_tokens == baseline.max_tokens and near.embed_dim is None
+    again = mteb.get_model_meta(full_name(near))
+    assert (full_name(again), full_revision(again)) == (full_name(near), full_revision(near))
 
 
-@pytest.mark.parametrize("tail", ["", "+pcw@64:size=16,vectors=window"])
+#: Scores that `bm25:window=200,expand=MODEL`, with the settings of the key behind it, gave in version 0.9.
+GIVEN = {
+    "mini-ape+lexical": [
+        [0, 0, 2, 0, 0, 0],
+        [0.2515, 2, 0.3531, 1.0752, 1.249, 0.9402],
+        [0, 0, 0, 0, 0.695, 2],
+    ],
+    "mini-ape+lexical:query=sentences": [
+        [0, 0, 2, 0, 0, 0],
+        [0.2515, 2, 0.353, 1.0752, 1.249, 0.9402],
+        [0, 0, 0, 0, 0.695, 2],
+    ],
+    "mini-ape+lexical:score=max": [
+        [0, 0, 2, 0, 0, 0],
+        [0.2509, 2, 0.3555, 1.0724, 1.2458, 0.9377],
+        [0, 0, 0, 0, 0.695, 2],
+    ],
+    "mini-rope+lexical": [
+        [0, 0, 2, 0, 0, 0],
+        [0, 2, 0, 0.9287, 1.4354, 0.7575],
+        [0, 0, 0, 0, 0.6513, 2],
+    ],
+}
+COAST = {
+    "harbour": "The ferry leaves the harbour at nine. Ships wait for the tide before they sail to the island.",
+    "market": "Fish and bread are sold at the market on Friday. The baker opens first. " * 30,
+    "engine": "The motor of the boat would not start. A mechanic repaired the engine with a new pump. " * 12,
+    "garden": "Roses and tulips grow in the garden behind the house, and bees visit the flowers.",
+    "storm": "Heavy rain and wind hit the coast. The storm broke two masts and sank a small vessel. " * 8,
+    "lighthouse": "Ada Brandt owns the red lighthouse. She paints the walls each summer.",
+}
+ASKED = [
+    "How do people repair motors on a ship?",
+    "Rains and storms at the coastline. Fishes and breads on a Friday.",
+    "Who paints the houses? The gardens had flower beds.",
+]
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_lexical_preset_has_the_scores_of_the_name_that_it_replaced(name: str) -> None:
+    searcher = longembed.search(name, device="cpu")
+    searcher.add(list(COAST), list(COAST.values()))
+    assert searcher.scorer.scores(ASKED) == pytest.approx(np.array(GIVEN[name]), abs=1e-4)
+    assert searcher.n_vectors == 0  # no document is encoded
+
+
+def test_an_index_with_query_expansion_opens_from_any_working_folder(folder, tmp_path, monkeypatch) -> None:
+    (tmp_path / "models").mkdir()
+    shutil.copytree(folder, tmp_path / "models" / "tiny")
+    monkeypatch.chdir(tmp_path)
+    searcher = longembed.search("./models/tiny+lexical", device="cpu")
+    searcher.add(list(COAST), list(COAST.values()))
+    searcher.save("index")
+    want = searcher.search(ASKED)
+    monkeypatch.chdir("/")
+    assert longembed.open_index(tmp_path / "index", device="cpu").search(ASKED) == want
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bm25:window=200,expand=mini-ape",
+        "bm25:expand=mini-ape,query=sentences",
+        "bm25@512:expand=mini-ape+pcw:size=64,overlap=8,window=200",
+        "mteb/baseline-bm25s,expand=mini-ape+none@512,window=200",
+    ],
+)
+def test_an_old_name_is_refused_with_the_new_one(name: str) -> None:
+    doors: list[Callable[[], object]] = [
+        lambda: longembed.search(name),
+        lambda: mteb.get_model_meta(name),
+        lambda: named(name),
+    ]
+    message = r"is mini-ape\+lexical since version 0\.10, got .*write mini-ape\+lexical"
+    for door in doors:
+        with pytest.raises(InputError, match=message):
+            door()
+
+
+def test_a_lexical_search_is_no_model() -> None:
+    with pytest.raises(InputError, match="lexical is a search and no model, got mini-ape"):
+        longembed.load("mini-ape+lexical")
+
+
+@pytest.mark.parametrize("tail", ["", ",dtype=bf16"])
 def test_any_model_expands_queries(tail: str, folder: Path) -> None:
-    searcher = longembed.search(f"bm25:window=4,expand={folder}{tail}", device="cpu")
+    searcher = longembed.search(f"{folder}+lexical:window=4{tail}", device="cpu")
     searcher.add(list("abcdefg"), DOCUMENTS[:7])
     weighted = searcher.scorer.weighted_terms("Fox and zebra")  # type: ignore[attr-defined]
     assert list(weighted) == ["fox", "zebra"] and weighted["fox"]["fox"] == 1
@@ -306,7 +397,8 @@ def test_any_model_expands_queries(tail: str, folder: Path) -> None:
     [
         ("bm25:window=1", "bm25's window must be a whole number of at least 2 words, got '1'"),
         ("bm25:query=words", "query must be sentences, got 'words'"),
-        ("bm25:whiten=0.5", "bm25 takes window, query, score, expand, got whiten"),
+        ("bm25:whiten=0.5", "bm25 takes window, query, score, got whiten"),
+        ("mini-ape+lexical:whiten=0.5", "lexical takes window, query, score, got whiten"),
         ("bm25:score=max", "score=max needs windows, such as bm25:window=200,score=max"),
         ("bm25:window=9,score=mean", "score must be one of max, softmax, got 'mean'"),
         ("bm25@few", "the target must be a whole number of at least 1 token"),
@@ -330,7 +422,11 @@ def test_bm25_alone_is_ours_in_a_search_and_mtebs_own_in_mteb() -> None:
     assert theirs.meta.name == "mteb/baseline-bm25s" and (theirs.scores(["jest"]) <= 0).all()
 
 
-@pytest.mark.parametrize("name", ["bm25:window=9", "mteb/baseline-bm25s"])
-def test_what_embeds_nothing_expands_no_queries(name: str) -> None:
-    with pytest.raises(IncompatibleError, match=f"expand needs an encoder, .* got '{name}'"):
-        make_scorer(f"bm25:expand={name}")
+@pytest.mark.parametrize("kind", ["sparse", "late", "bm25"])
+def test_only_a_dense_model_expands_queries(kind: str, tmp_path: Path) -> None:
+    name = "mteb/baseline-bm25s"
+    if kind != "bm25":
+        getattr(tiny, kind)("bert", tmp_path)
+        name = str(tmp_path / kind)
+    with pytest.raises(IncompatibleError, match=f"lexical needs a dense model, .* got '{name}'"):
+        make_scorer(f"{name}+lexical", "cpu")

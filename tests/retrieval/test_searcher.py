@@ -22,6 +22,7 @@ from transformers import PreTrainedTokenizerFast
 import mteb_longembed as longembed
 from mteb_longembed.encoders import identity, windows
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
+from mteb_longembed.encoders.whitening import Whitening
 from mteb_longembed.encoders.windows import vector_spans
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
@@ -404,3 +405,171 @@ def test_search_index_and_compare_never_ask_mteb_for_our_names(
     data = {"corpus": documents, "queries": queries, "qrels": judged}
     found = longembed.compare([name], **data, output_folder=tmp_path / "out", device="cpu", show=False)
     assert len(found.summary) > 1
+
+
+# ---- changes read their input whole before they change anything
+
+
+def state(of: Searcher) -> object:
+    return dict(of.texts()), of.search(["lamp", "bells"], 9), of.empty
+
+
+CHANGES: dict[str, tuple[Callable[[Searcher], object], str]] = {
+    "an id twice": (lambda made: made.replace(["a", "a"], ["x", "y"]), "ids must be new, got 'a' a second time"),
+    "a new id twice": (lambda made: made.replace(["z", "z"], ["x", "y"]), "ids must be new, got 'z' a second time"),
+    "numbers that differ": (lambda made: made.replace(["a", "b"], ["x"]), "every document needs an id"),
+    "a number for a text": (lambda made: made.replace(["a"], [3]), "documents must be texts"),  # type: ignore[list-item]
+    "None for a text": (lambda made: made.replace(["a"], [None]), "documents must be texts"),  # type: ignore[list-item]
+    "an empty id": (lambda made: made.replace(["a", ""], ["x", "y"]), "an id must have at least one character"),
+    "a text for the texts": (lambda made: made.replace(["a"], "x"), "documents must be texts in a list"),
+    "a stream that breaks": (lambda made: made.replace(["a", "b"], broken()), "injected"),
+    "a number for an added text": (lambda made: made.change(["a"], {"n": 3}), "documents must be texts"),  # type: ignore[dict-item]
+    "None for an added text": (lambda made: made.change([], {"n": None}), "documents must be texts"),  # type: ignore[dict-item]
+    "a number for an added id": (lambda made: made.change(["a"], {3: "x"}), "ids must be texts"),  # type: ignore[dict-item]
+    "an unknown id": (lambda made: made.change(["a", "x"], {"n": "y"}), "an id must be known to be removed, got 'x'"),
+    "a list of pairs": (lambda made: made.change(["a"], [("n", "y")]), "added documents must be texts by id"),  # type: ignore[arg-type]
+    "a text for the removed ids": (lambda made: made.change("a", {"n": "y"}), "ids must be texts in a list"),
+    "a number for a removed id": (lambda made: made.change([3], {"n": "y"}), "ids must be texts"),  # type: ignore[list-item]
+}  # fmt: skip
+
+
+def broken() -> Any:
+    yield "one"
+    raise InputError("injected")
+
+
+@pytest.mark.parametrize("fault", CHANGES)
+@pytest.mark.parametrize("saves", [False, True])
+def test_a_change_that_is_refused_changes_nothing(fault: str, saves: bool, tmp_path: Path) -> None:
+    change, message = CHANGES[fault]
+    made = searcher("bm25", {"a": "one lamp", "b": "two bells", "c": " "})
+    if saves:
+        made.save(tmp_path / "index")
+    want = state(made)
+    with pytest.raises(InputError, match=message):
+        change(made)
+    assert state(made) == want and len(made) == 3
+    if saves:
+        assert state(longembed.open_index(tmp_path / "index")) == want
+
+
+@pytest.mark.parametrize("tail", [FUSED, f"{WINDOWS},fusion=bm25,whiten=0.5"])
+@pytest.mark.parametrize("place", ["torch.nn.functional.embedding", f"{VECTORS}.append"])
+def test_documents_are_removed_only_when_the_new_ones_are_encoded(folder, tail, place, monkeypatch) -> None:
+    rows = {key: DOCUMENTS[key] for key in ("d1", "d2", "d3", "d4", "d5", "d6")}
+    made = searcher(f"{folder}{tail}", rows)
+    made.search(QUERY)
+    want = made.search(QUERY)
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("injected")
+
+    for change in (
+        lambda: made.replace(["d2"], [tiny.text(30, 77)]),
+        lambda: made.change(["d1"], {"n": tiny.text(40, 78)}),
+        lambda: made.replace(rows, [tiny.text(9, 80 + number) for number in range(6)]),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, failing)
+            with pytest.raises(RuntimeError, match="injected"):
+                change()
+        assert made.search(QUERY) == want
+
+
+def test_documents_may_get_and_lose_their_texts_in_one_change() -> None:
+    made = searcher("bm25", {"a": "one lamp", "b": "two bells", "c": " "})
+    made.change(["b"], {"c": "three lamps", "a": "", "n": "four bells"})
+    assert dict(made.texts()) == {"c": "three lamps", "n": "four bells", "a": ""} and made.empty == ["a"]
+    assert made.search("bells")[0].id == "n"
+    made.change([], {"c": " ", "n": " "})
+    assert sorted(made.empty) == ["a", "c", "n"] and len(made) == 3
+    made.change([], {})
+    made.replace(["a"], ["five lamps"])
+    assert made.search("lamps")[0].id == "a"
+
+
+# ---- what is fitted does not depend on when people search
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        f"{WINDOWS},whiten=0.5",
+        f"{WINDOWS},weights=sif,whiten=0.5,fusion=bm25",
+        "+pcw@64:size=16,whiten=0.5,fusion=bm25",
+        f"{WINDOWS},score=softmax",
+        FUSED,
+    ],
+)
+@pytest.mark.parametrize("saves", [False, True])
+def test_scores_are_the_same_with_and_without_a_search_in_between(folder, tail, saves, tmp_path) -> None:
+    """Whitening and weights are of the first documents, and temperatures of the documents at each change."""
+    found = []
+    for searches in (False, True):
+        made = longembed.search(f"{folder}{tail}", device="cpu")
+        for first, last in ((0, 5), (5, 9), (9, 14)):
+            keys = [f"n{number}" for number in range(first, last)]
+            made.add(keys, [tiny.text(20 + 7 * number, number) for number in range(first, last)])
+            if saves and not first:
+                made.save(tmp_path / str(searches))
+            if searches:
+                made.search(QUERY)
+        made.remove(["n1", "n7"])
+        made.replace(["n3"], [tiny.text(50, 99)])
+        found.append(made.scorer.scores([QUERY]))
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
+# ---- few documents, and equal ones
+
+FEW = {
+    "one": ["ab cd. Ef gh."],
+    "two equal": ["ab cd. Ef gh."] * 2,
+    "two": ["ab cd. Ef gh.", "cc dd ee ff. Aa."],
+    "equal and one": ["ab cd. Ef gh."] * 9 + ["cc dd ee ff. Aa."],
+    "equal, one first": ["cc dd ee ff. Aa.", *["ab cd. Ef gh."] * 9],
+    "equal and four": ["ab cd. Ef gh."] * 30 + ["cc dd.", "aa ab.", "ee. Ef.", "gh cd."],
+    "equal and twelve": ["ab cd. Ef gh."] * 40 + [f"{tiny.text(9, seed)}." for seed in range(12)],
+    "equal but for what no model reads": [f"{tiny.text(64, 1)} tail{number}" for number in range(20)],
+}
+
+
+@pytest.mark.parametrize("texts", FEW)
+@pytest.mark.parametrize(
+    "tail",
+    [
+        FUSED,
+        f"{WINDOWS},fusion=bm25",
+        "+pcw@64:size=16,vectors=4,query=tokens,fusion=bm25",
+        f"{WINDOWS},fusion=bm25,query=sentences",
+        f"{WINDOWS},fusion=bm25,whiten=0.5",
+        f"{WINDOWS},score=softmax",
+        f"{WINDOWS}",
+        "bm25",
+    ],
+)
+def test_scores_of_few_and_of_equal_documents_are_bounded_and_the_first_of_equals_comes_first(
+    folder: Path, tail: str, texts: str
+) -> None:
+    made = longembed.search(tail if tail == "bm25" else f"{folder}{tail}", device="cpu", passages=False)
+    half = len(FEW[texts]) // 2 + 1
+    keys = [f"d{number}" for number in range(len(FEW[texts]))]
+    made.add(keys[:half], FEW[texts][:half])
+    made.add(keys[half:], FEW[texts][half:])
+    for query in ("ab", "cd ef", "cc dd. Ab cd.", "zz"):
+        (scores,) = made.scorer.scores([query])
+        assert abs(scores).max() <= 1000 + 50 * len(keys) * ("tokens" in tail)
+        for k in (1, 2, 5, 99):
+            hits = made.search(query, k)
+            shown = [FEW[texts][int(hit.id[1:])] for hit in hits]
+            for text in set(shown):
+                numbers = [int(hit.id[1:]) for hit in hits if FEW[texts][int(hit.id[1:])] == text]
+                first = [number for number, other in enumerate(FEW[texts]) if other == text]
+                assert numbers == first[: len(numbers)]
+            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+@pytest.mark.parametrize(("n", "warns"), [(34, True), (35, False)])
+def test_whitening_on_few_vectors_is_reported(n: int, warns: bool, caplog) -> None:
+    Whitening.fit(np.random.default_rng(0).normal(size=(n, 8)), 0.5)
+    assert ("fewer than 35 vectors, got 34" in caplog.text) == warns

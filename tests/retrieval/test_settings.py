@@ -55,7 +55,7 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(f
         ("query=tokens,vectors=4,temperature=0.1", "^query=tokens has no temperature"),
         ("query=tokens,vectors=4,weights=idf", "^query=tokens compares each token"),
         ("whiten=2", "^whiten must be a number above 0 and at most 1"),
-        ("fusion=bm25,expand=mini-ape", "^expand is a setting of BM25 alone"),
+        ("fusion=bm25,expand=mini-ape", r"^expand= of an older version is MODEL\+lexical now"),
         ("vectors=4,query=words", "^query must be one of sentences, tokens, got 'words'"),
     ],
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from mteb.models import MultiVectorWrapper, SparseEncoderWrapper
+from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 
 import mteb_longembed as longembed
 from mteb_longembed.comparing.candidates import candidates_of
@@ -283,3 +284,37 @@ def test_without_passages_a_hit_has_the_text_that_was_read_and_nothing_is_encode
     monkeypatch.setattr(Pass, "_encode", lambda *given: pytest.fail("a text is encoded"))
     (hit,) = made.search(QUERIES[0])
     assert hit.start == 0 and text.startswith(hit.passage) and len(hit.passage) < len(text)
+
+
+@pytest.fixture(scope="module")
+def masking(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model of late interaction whose documents keep only tokens of a list, without one word."""
+    root = tmp_path_factory.mktemp("masking")
+    model = tiny.late("bert", root)
+    mask = next(module for module in model if isinstance(module, MultiVectorMask))
+    kept = set(model.tokenizer.convert_tokens_to_ids(tiny.WORDS[:400])) - {
+        model.tokenizer.convert_tokens_to_ids(tiny.WORDS[5])
+    }
+    mask.keep_only_token_ids = sorted(kept)
+    model.save_pretrained(str(root / "masking"), create_model_card=False)
+    return root / "masking"
+
+
+@pytest.mark.parametrize("tail", TAILS["late"])
+def test_a_document_that_keeps_no_token_comes_last_as_in_stock(masking: Path, tail: str, tmp_path) -> None:
+    others = {"a": tiny.text(9, 1), "b": tiny.text(40, 2), "c": tiny.text(90, 8)}
+    for number in range(4):
+        rows = list(others.items())
+        rows.insert(number, ("empty", f"{tiny.WORDS[5]} {tiny.WORDS[5]}"))
+        made = searcher(f"{masking}{tail}", dict(rows))
+        (row,) = made.scorer.scores([QUERIES[0]])
+        assert np.isfinite(row).all() and abs(row).max() < 1000
+        hits = made.search(QUERIES[0], 4)
+        assert len(hits) == 4 and hits[-1].id == "empty"
+        assert hits[-1].passage == dict(rows)["empty"]
+        made.save(tmp_path / str(number))
+        assert longembed.open_index(tmp_path / str(number), device="cpu").search(QUERIES[0], 4) == hits
+        made.remove(["b"])
+        assert [hit.id for hit in made.search(QUERIES[0], 4)] == [hit.id for hit in hits if hit.id != "b"]
+    alone = searcher(f"{masking}{tail}", {"empty": tiny.WORDS[5]})
+    assert len(alone.search(QUERIES[0], 4)) == 1
