@@ -18,6 +18,8 @@ Power = Annotated[float, Field(gt=0, le=1), "(such as 0.5)"]
 #: The vectors of a document: one per this many content tokens, or `window`: one per window of a strategy. None: a
 #: single vector.
 Vectors = Annotated[int, Field(ge=1), "content token for each vector"] | Literal["window"]
+#: How an index stores vectors.
+Precision = Literal["fp32", "int8", "4bit"]
 _THOUSANDS = re.compile(r"([0-9]{1,12})[kK]")
 _KINDS: dict[object, str] = {int: "a whole number", float: "a number", bool: "on or off", str: "a text"}
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}

@@ -8,9 +8,11 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import get_args
 
 from mteb_longembed.commands import JSON
 from mteb_longembed.errors import InputError
+from mteb_longembed.values import Precision
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", type=Path, metavar="FOLDER", help=text)
     text = "the language of the documents, such as deu or zho-Hans, for BM25 (default: English)"
     parser.add_argument("--language", metavar="CODE", help=text)
+    text = (
+        "how vectors are stored: fp32, int8 (a quarter of the bytes), or 4bit (an eighth); default: int8 for "
+    )
+    text += "+late and +hybrid, and fp32 for others"
+    parser.add_argument("--precision", choices=get_args(Precision), help=text)
     text = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
     parser.add_argument("--device", help=text)
     parser.add_argument("--json", action="store_true", help=JSON)
@@ -57,7 +64,9 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.retrieval.recommended import recommended
 
     start = time.monotonic()
-    searcher = search(recommended(args.model), device=args.device, language=args.language)
+    searcher = search(
+        recommended(args.model), device=args.device, language=args.language, precision=args.precision
+    )
     searcher.read(args.corpus)
     searcher.save(args.to)
     n_bytes = sum(path.stat().st_size for path in args.to.rglob("*") if path.is_file())

@@ -16,7 +16,8 @@ from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, count_tokens
 from mteb_longembed.encoders.windows import vector_spans
-from mteb_longembed.values import Vectors
+from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.values import Precision, Vectors
 
 from .encoder import check_as_described, model_in, show_bars
 from .representation import Representation, document_bytes, encode, encode_sparse, highest, repooled
@@ -105,6 +106,20 @@ class Pass:
         if one.model is None:
             one.model = repooled(self.model, one, self._counts)
         return one.model
+
+    def store_as(self, precision: Precision) -> None:
+        """Store the vectors of all representations at a precision; they must have no documents yet.
+
+        Raises:
+            IncompatibleError: if the vectors are sparse.
+        """
+        if self.kind == "sparse":
+            raise IncompatibleError(
+                f"a precision is one of dense vectors, got {precision} with a sparse model: leave it out."
+            )
+        for one in self.representations:
+            one.precision = precision
+            one.forget()
 
     # ---- documents ---------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from .passage_bm25 import VERSION
 from .settings import SearchSettings, read_name
 
 #: Version of the search algorithms. It is part of the experiment of every name with search settings.
-SEARCH_VERSION = "se9"
+SEARCH_VERSION = "se10"
 _PLAIN = SearchSettings()
 
 

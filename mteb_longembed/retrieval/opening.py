@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
-from mteb_longembed.errors import IndexFolderError
+from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.names import absolute_name
+from mteb_longembed.values import Precision
 
-from .abilities import SavableScorer
+from .abilities import SavableScorer, ScorerWithVectors
 from .passage_bm25 import PassageBM25
-from .scorer import Scorer, full_revision
+from .scorer import Scorer, full_name, full_revision
 from .searcher import Searcher
 from .settings import BM25Settings, is_lexical
 from .storage import Reader
@@ -59,6 +61,7 @@ def search(
     device: str | None = None,
     passages: bool = True,
     language: str | None = None,
+    precision: Precision | None = None,
 ) -> Searcher:
     """Search your own documents by the name of a model. docs/search.md has recipes for databases.
 
@@ -73,6 +76,8 @@ def search(
             own: one vector, late interaction, sparse vectors. The model encodes the windows of a document when it is
             shown for the first time.
         language: language of BM25's stop words and stems, as in mteb, such as `zho-Hans`. Default: English.
+        precision: how vectors are stored: `fp32`, `int8` in about a quarter of the bytes, or `4bit` in an eighth.
+            Default: `int8` where a query has a vector for each token, which loses nothing, and else `fp32`.
 
     Raises:
         InputError: if the language is not known.
@@ -92,4 +97,21 @@ def search(
 
         check_language(language)
     scorer = make_scorer(name, device)
+    if precision is not None:
+        store_as(scorer, precision)
     return Searcher(scorer, passages=passages, language=language, name=absolute_name(name))
+
+
+def store_as(scorer: Scorer, precision: Precision) -> None:
+    """Store the vectors of a new scorer at a precision.
+
+    Raises:
+        InputError: if there is no such precision, or the scorer keeps no dense vectors.
+    """
+    if precision not in get_args(Precision):
+        raise InputError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}.")
+    if not isinstance(scorer, ScorerWithVectors):
+        raise InputError(
+            f"a precision is one of dense vectors, got {precision} with {full_name(scorer.meta)}: leave it out."
+        )
+    scorer.shown.encoded.store_as(precision)

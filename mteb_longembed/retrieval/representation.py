@@ -26,7 +26,7 @@ from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.encoders.tokens import document_prompt
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights
 from mteb_longembed.encoders.whole import JoinWindows
-from mteb_longembed.values import Vectors
+from mteb_longembed.values import Precision, Vectors
 
 from .document_spans import DocumentSpans
 from .encoder import show_bars
@@ -56,15 +56,17 @@ class Representation:
         self.rule = rule
         self.step = step
         self.late = late
+        #: How its vectors are stored. `int8` loses nothing in late interaction, where vectors are many.
+        self.precision: Precision = "int8" if late else "fp32"
         self.forget()
 
     def forget(self) -> None:
         """Forget all vectors."""
-        self.vectors: Any = CorpusVectors()
+        self.vectors: Any = CorpusVectors(self.precision)
         if self.kind == "sparse":
             self.vectors = SparseVectors()
         elif self.kind == "late-interaction" and self.step is not None:
-            self.vectors = WindowTokens()
+            self.vectors = WindowTokens(self.precision)
         #: The characters of each vector; of vectors of tokens or terms, and of other models, one span a document.
         self.spans = DocumentSpans()
         self.known: dict[tuple[PromptType, str], Any] = {}

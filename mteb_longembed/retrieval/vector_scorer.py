@@ -116,7 +116,7 @@ class VectorScorer(PassScorer):
             lengths = [self._lengths]
             for _, rows in self._vectors.blocks(self._n_measured):
                 if self._map is not None:
-                    rows = self._map(rows)
+                    rows = self._map(self._vectors.codec.turn_back(rows))
                 lengths.append(np.maximum(np.linalg.norm(rows, axis=1), 1e-12).astype(np.float32))
             self._lengths = np.concatenate(lengths)
             self._counts = self._vectors.counts

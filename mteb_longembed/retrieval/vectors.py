@@ -9,7 +9,9 @@ import numpy as np
 
 from mteb_longembed.encoders.whitening import MAX_VECTORS, check_finite, sampled_rows
 from mteb_longembed.files import write_at
+from mteb_longembed.values import Precision
 
+from .codecs import CODECS
 from .joining import all_vectors, best_vector, mean_of_queries, with_the_rest_last
 from .storage import Reader, Writer
 
@@ -44,24 +46,41 @@ class ByDocument:
 
 
 class CorpusVectors(ByDocument):
-    """Vectors on disk in fp32, of which one block at a time is in memory.
+    """Vectors on disk at some precision, of which one block at a time is in memory.
 
-    The vectors of a saved index are mapped from its file; new ones go to a temporary file, which is deleted with the
-    object. Both are read at offsets, so threads and forked processes may read concurrently. `append` is atomic.
+    The vectors of a saved index are mapped from its files, its segments; new ones go to a temporary file, which is
+    deleted with the object. Both are read at offsets, so threads and forked processes may read concurrently. `append`
+    is atomic.
+
+    Args:
+        precision: how they are stored.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, precision: Precision = "fp32") -> None:
         super().__init__()
-        #: The segments of the saved index, `[m, d]` each, and the number of vectors before each of them and after all.
+        self.precision = precision
+        self.codec = CODECS[precision]()
+        #: The codes of each segment, and the number of vectors before each of them and after all.
         self._segments: list[np.ndarray] = []
         self._bounds = np.zeros(1, int)
         self._file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open for the lifetime of this object
+        #: No codes, with their type and shape.
+        self._empty = np.zeros((0, 0), np.float32)
         self._width = 0
 
     @property
     def width(self) -> int:
         """The number of dimensions."""
         return self._width
+
+    @property
+    def n_bytes(self) -> int:
+        """The number of bytes of all codes."""
+        return self.n_vectors * self._row_bytes
+
+    @property
+    def _row_bytes(self) -> int:
+        return self._empty.itemsize * self._empty.shape[1]
 
     @property
     def _n_saved(self) -> int:
@@ -99,9 +118,13 @@ class CorpusVectors(ByDocument):
         """Write the vectors of documents from the index `first` on, and return the ends of the documents."""
         rows = np.concatenate(documents)
         check_finite(rows)
+        if not self.codec.is_fitted and len(rows):
+            self.codec.fit(rows)
+        codes = self.codec.encode(rows)
         self._width = rows.shape[1]
-        offset = 4 * (int(first) - self._n_saved) * self._width
-        write_at(self._file, offset, rows.tobytes(), "the vectors of the documents")
+        self._empty = codes[:0]
+        offset = (int(first) - self._n_saved) * self._row_bytes
+        write_at(self._file, offset, codes.tobytes(), "the vectors of the documents")
         ends: np.ndarray = first + np.cumsum(list(map(len, documents)))
         return ends
 
@@ -110,33 +133,37 @@ class CorpusVectors(ByDocument):
         self._starts = self._starts[: n + 1]
 
     def keep(self, documents: np.ndarray) -> None:
-        """Keep the vectors of some documents, bool `[documents]`, in a new file."""
-        kept = CorpusVectors()
-        kept.append(self.document(index) for index in np.flatnonzero(documents).tolist())
+        """Keep the vectors of some documents, bool `[documents]`, in a new file. Their codes stay."""
+        file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open for the lifetime of this object
+        starts = [0]
+        for index in np.flatnonzero(documents).tolist():
+            codes = self._codes(self._starts[index], self._starts[index + 1])
+            write_at(file, starts[-1] * self._row_bytes, codes.tobytes(), "the vectors of the documents")
+            starts.append(starts[-1] + len(codes))
         self._map([])
-        self._file = kept._file
-        self._starts = kept._starts
+        self._file = file
+        self._starts = np.array(starts)
 
     # ---- reading -----------------------------------------------------------------------------------------
 
     def sample(self, most: int = MAX_VECTORS) -> np.ndarray:
         """Return all vectors, or `most` sampled with a fixed seed, `[m, d]`."""
         indices = sampled_rows(self.n_vectors, most)
-        bounds = [*self._bounds, self.n_vectors]
         parts = []
-        for first, last in pairwise(bounds):
+        for first, last in pairwise([*self._bounds, self.n_vectors]):
             inside = indices[np.searchsorted(indices, first) : np.searchsorted(indices, last)]
-            parts.append(self._rows(first, last)[inside - first])
-        return np.concatenate(parts)
+            parts.append(self._codes(first, last)[inside - first])
+        return self.codec.turn_back(self.codec.decode(np.concatenate(parts)))
 
     def document(self, index: int) -> np.ndarray:
         """Return the vectors of one document, `[vectors, d]`."""
-        return np.array(self._rows(self._starts[index], self._starts[index + 1]))
+        codes = self._codes(self._starts[index], self._starts[index + 1])
+        return self.codec.turn_back(np.array(self.codec.decode(codes)))
 
     def blocks(self, first: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield documents from the index `first` on in blocks: the number of vectors of each, and their vectors.
 
-        The vectors are `[m, d]` in fp32. A document is never split between blocks.
+        The vectors are `[m, d]` in fp32, turned as by `codec.turn`. A document is never split between blocks.
         """
         most = max(BLOCK_BYTES // (4 * max(self._width, 1)), 1)
         starts = self._starts
@@ -146,20 +173,23 @@ class CorpusVectors(ByDocument):
                 # a block is in one file
                 end = min(end, self._bounds[np.searchsorted(self._bounds, starts[first], "right")])
             last = max(int(np.searchsorted(starts, end, "right")) - 1, first + 1)
-            yield np.diff(starts[first : last + 1]), self._rows(starts[first], starts[last])
+            yield (
+                np.diff(starts[first : last + 1]),
+                self.codec.decode(self._codes(starts[first], starts[last])),
+            )
             first = last
 
-    def _rows(self, first: int, last: int) -> np.ndarray:
-        """Return consecutive vectors of one file, `[m, d]`, memory-mapped."""
+    def _codes(self, first: int, last: int) -> np.ndarray:
+        """Return the codes of consecutive vectors of one file, one row each, memory-mapped."""
         if last == first:
-            return np.zeros((0, self._width), np.float32)
+            return self._empty
         n_saved = self._n_saved
         if last <= n_saved:
             number = int(np.searchsorted(self._bounds, first, "right")) - 1
             start = self._bounds[number]
             return self._segments[number][first - start : last - start]
-        shape = (int(last - first), self._width)
-        return np.memmap(self._file, np.float32, "r", 4 * int(first - n_saved) * self._width, shape)
+        shape = (int(last - first), self._empty.shape[1])
+        return np.memmap(self._file, self._empty.dtype, "r", int(first - n_saved) * self._row_bytes, shape)
 
     # ---- saving ------------------------------------------------------------------------------------------
 
@@ -168,26 +198,33 @@ class CorpusVectors(ByDocument):
 
         Segments of similar size are merged, so that there are few of them, and a vector is written few times.
         """
-        segments = [*self._segments, self._rows(self._n_saved, self.n_vectors)]
+        segments = [*self._segments, self._codes(self._n_saved, self.n_vectors)]
         while len(segments) > 1 and len(segments[-2]) < 2 * len(segments[-1]):
             segments[-2:] = [np.concatenate(segments[-2:])]
-        if not len(segments[-1]):
+        if len(segments) > 1 and not len(segments[-1]):
             segments.pop()
         writer.array(f"{name}.rows", *segments)
         writer.array(f"{name}.starts", self._starts)
+        writer.arrays(f"{name}-codec", self.codec.state())
+        writer.settings[f"{name}-stored"] = {"width": self._width, "precision": self.precision}
 
     def restore(self, reader: Reader, name: str) -> None:
         """Map the vectors of a saved index."""
         self._map(reader.segments(f"{name}.rows"))
         self._starts = reader.arrays(name)["starts"]
-        self._width = self._segments[0].shape[1]
+        self._empty = self._segments[0][:0]
+        stored = reader.settings[f"{name}-stored"]
+        self._width = stored["width"]
+        self.precision = stored["precision"]
+        self.codec = CODECS[self.precision]()
+        self.codec.restore(reader.arrays(f"{name}-codec"))
 
 
 class WindowTokens(CorpusVectors):
     """Token vectors by document, and the number of tokens of each window."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, precision: Precision = "fp32") -> None:
+        super().__init__(precision)
         self._sizes: list[np.ndarray] = []
 
     def append(self, documents: Iterable[np.ndarray]) -> None:
@@ -257,7 +294,7 @@ def document_scores(
         lengths: norm of each vector, `[vectors]`; None if all are 1.
         counts: number of vectors of each query, whose scores are averaged; None for one each.
     """
-    query_rows = np.ascontiguousarray(queries, np.float32)
+    query_rows = np.ascontiguousarray(vectors.codec.turn(queries), np.float32)
     if counts is None:
         counts = np.ones(len(query_rows), int)
     starts = np.concatenate([[0], np.cumsum(counts)])

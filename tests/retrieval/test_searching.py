@@ -88,9 +88,9 @@ def check(got: dict[str, dict], want: dict[str, dict], error: float, top_k: int 
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "version"),
     [
-        ("+pi@128,whiten=0.5", "dense", "cosine", "-se9"),
+        ("+pi@128,whiten=0.5", "dense", "cosine", "-se10"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,fusion=bm25,lexical_weight=0.4,vectors=4", "hybrid", "MaxSim", "-se9-bm25_0_3_0p4"),
+        ("+pi@128,fusion=bm25,lexical_weight=0.4,vectors=4", "hybrid", "MaxSim", "-se10-bm25_0_3_0p4"),
     ],
 )
 def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, version):
@@ -272,7 +272,7 @@ def test_each_token_of_a_query_finds_its_best_chunk(folder, size, dtype) -> None
             chunks = unit(np.stack([rows[start : start + step].mean(axis=0) for start in starts]))
             of_documents.append(np.mean([max(chunks @ token) for token in query]))
         want.append(of_documents)
-    late = longembed.search(f"{name},query=tokens,vectors={size}", device="cpu").protocol
+    late = longembed.search(f"{name},query=tokens,vectors={size}", device="cpu", precision="fp32").protocol
     rows = {"id": list(map(str, range(len(documents)))), "title": [""] * len(documents), "text": documents}
     late.index(Dataset.from_dict(rows), **WHERE)
     tolerance = 1e-5 if dtype == "fp32" else 1e-2

@@ -106,6 +106,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.written: dict[str, list[np.ndarray]] = {}
+        self.settings: dict[str, Any] = {}
 
     def array(self, name: str, *parts: np.ndarray) -> None:
         self.written[name] = list(parts)
