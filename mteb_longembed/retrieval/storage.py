@@ -26,14 +26,13 @@ import numpy as np
 import pyarrow
 import xxhash
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mteb_longembed.data.stored_texts import SCHEMA
 from mteb_longembed.errors import IndexFolderError, InputError, LongEmbedError, StorageError
-from mteb_longembed.files import INDEX, Json, holds_index, make_folder, read_json
+from mteb_longembed.files import INDEX, Json, holds_index, make_folder
 
-#: Version of this layout.
-FORMAT = 2
+from .manifest import FORMAT, Entry, Manifest, Segment, read_manifest
+
 #: Files up to this many bytes are checked when an index is opened, all others by `Reader.check`.
 CHECKED_BYTES = 1 << 20
 _LOCK = "write.lock"
@@ -46,54 +45,6 @@ _FORMAT_1 = re.compile(r"[a-z][a-z-]+(\.[a-z-]+)?\.\d+(\.arrows)?")
 #: How often a reader retries while other processes replace the version that it is opening.
 _ATTEMPTS = 20
 _TEXTS = pyarrow.schema([("text", pyarrow.large_string())])
-
-
-class Segment(BaseModel):
-    """A part of an array: one file."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    file: str  #: path in the folder of the index
-    rows: int  #: length of its first axis
-    checksum: str  #: XXH3 of its bytes, 128 bits
-
-
-class Entry(BaseModel):
-    """An array of an index."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    dtype: str  #: numpy's name of the type of numbers
-    row_shape: list[int]  #: shape without the first axis
-    segments: list[Segment]  #: one after the other
-
-
-class Manifest(BaseModel):
-    """The content of `index.json`."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    format: int  #: version of the layout
-    build: str  #: the random id of this version
-    version: int  #: number of this version
-    name: str  #: the name from which the scorer is made
-    revision: str | None  #: revision of the model; None for BM25 alone
-    versions: dict[str, str]  #: versions of the algorithms and libraries that the index depends on
-    documents: int  #: number of documents with text
-    empty: list[str]  #: ids of documents without text
-    language: str  #: language of the documents
-    settings: Json  #: plain values of the scorer
-    files: dict[str, Entry]  #: arrays by name
-
-    def sealed(self) -> Json:
-        """Return the fields with their checksum, as they are written."""
-        fields = self.model_dump()
-        return {**fields, "checksum": _checksum_of(fields)}
-
-    @property
-    def folders(self) -> set[str]:
-        """The sub-folders that hold its segments."""
-        return {segment.file.partition("/")[0] for entry in self.files.values() for segment in entry.segments}
 
 
 class Reader:
@@ -111,12 +62,12 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for attempt in range(_ATTEMPTS):
-            self.manifest = _manifest(folder)
+            self.manifest = read_manifest(folder)
             try:
                 self._segments = {name: self._map(entry) for name, entry in self.manifest.files.items()}
                 break
             except FileNotFoundError as error:
-                is_replaced = _manifest(folder).build != self.manifest.build
+                is_replaced = read_manifest(folder).build != self.manifest.build
                 if not is_replaced or attempt == _ATTEMPTS - 1:
                     raise IndexFolderError(
                         f"the index in {folder} lacks the file {Path(error.filename).name}: build it again."
@@ -284,7 +235,7 @@ class Writer:
         try:
             yield
         except BaseException as error:
-            if not holds_index(self.folder) or _manifest(self.folder).build != self.build:
+            if not holds_index(self.folder) or read_manifest(self.folder).build != self.build:
                 _remove_version(self.folder / self._own)
             if isinstance(error, OSError) and not isinstance(error, LongEmbedError):
                 kept = "" if self.before is None else ", and its last version stays"
@@ -409,33 +360,6 @@ def check_new(folder: Path) -> None:
         raise InputError(
             f"an index needs a new or an empty folder, and {folder} holds {min(others).name}: give another folder."
         )
-
-
-def _manifest(folder: Path) -> Manifest:
-    """Return the content of `index.json`."""
-    path = folder / INDEX
-    if not path.is_file():
-        raise IndexFolderError(f"{folder} holds no index, because it has no {INDEX}: build one with `index`.")
-    try:
-        content = read_json(path)
-    except (ValueError, OSError) as error:
-        raise IndexFolderError(f"{path} cannot be read: {error} Build the index again.") from None
-    found = content.get("format")
-    if found != FORMAT:
-        raise IndexFolderError(
-            f"the index in {folder} must have format {FORMAT}, got {found}: build it again with this version."
-        )
-    checksum = content.pop("checksum", None)
-    try:
-        if checksum == _checksum_of(content):
-            return Manifest.model_validate(content)
-    except ValidationError:
-        pass
-    raise IndexFolderError(f"{path} is damaged, because its checksum has changed: build the index again.")
-
-
-def _checksum_of(fields: Mapping[str, object]) -> str:
-    return xxhash.xxh3_128_hexdigest(json.dumps(fields, sort_keys=True).encode())
 
 
 def _table(stream: np.ndarray) -> pyarrow.Table:

@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 import mteb_longembed as longembed
 from mteb_longembed.errors import IndexFolderError, InputError, StorageError
 from mteb_longembed.retrieval import storage
+from mteb_longembed.retrieval.manifest import Manifest
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.searcher import Searcher
-from mteb_longembed.retrieval.storage import Manifest, Reader, write_lock
+from mteb_longembed.retrieval.storage import Reader, write_lock
 from tests import tiny
 
 DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(12)}

@@ -538,13 +538,10 @@ FEW = {
 @pytest.mark.parametrize(
     "tail",
     [
-        FUSED,
-        f"{WINDOWS},fusion=bm25",
         "+pcw@64:size=16,vectors=4,query=tokens,fusion=bm25",
         f"{WINDOWS},fusion=bm25,query=sentences",
         f"{WINDOWS},fusion=bm25,whiten=0.5",
         f"{WINDOWS},score=softmax",
-        f"{WINDOWS}",
         "bm25",
     ],
 )
