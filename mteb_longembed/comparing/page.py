@@ -364,10 +364,15 @@ COMPARISONS = "comparisons"
 PAGE = "compare.html"
 
 
+def folder_of(comparison: Comparison, output: Path) -> Path:
+    """Return the folder of a comparison, which has a hash of data, candidates and metrics in its name."""
+    return output / COMPARISONS / slug(f"{'+'.join(comparison.tasks)[:60]}-{comparison.identity[:8]}")
+
+
 def write_all(comparison: Comparison, output: Path, command: str) -> Path:
     """Write the page, the JSON and the scores of each query into the comparison's folder.
 
-    The folder's name has a hash of data, candidates and metrics, so the same command writes to the same folder.
+    The same command writes to the same folder.
 
     Args:
         comparison: the comparison.
@@ -377,7 +382,7 @@ def write_all(comparison: Comparison, output: Path, command: str) -> Path:
     Returns:
         The comparison's folder.
     """
-    folder = output / COMPARISONS / slug(f"{'+'.join(comparison.tasks)[:60]}-{comparison.identity[:8]}")
+    folder = folder_of(comparison, output)
     make_folder("the comparison's folder", folder)
     write_file(folder / "compare.json", as_json(comparison))
     write_file(folder / "scores.parquet", comparison.scores.to_parquet())

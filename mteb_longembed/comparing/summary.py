@@ -102,7 +102,9 @@ def _spread(name: str, interval: Mapping[str, float]) -> dict[str, float]:
 
 
 def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return rows as a table, indexed by candidate id."""
+    """Return rows as a table, indexed by candidate id; an empty one without rows."""
+    if not rows:
+        return pd.DataFrame()
     return pd.DataFrame([row.as_dict() for row in rows]).set_index("candidate")
 
 

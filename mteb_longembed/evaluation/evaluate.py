@@ -35,7 +35,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     Raises:
         DataError: if no query has a relevant document, or the scorer does not return a matrix of numbers.
     """
-    if not any(max(documents.values()) > 0 for documents in split.judged.values()):
+    if not any(max(documents.values(), default=0) > 0 for documents in split.judged.values()):
         raise DataError(f"{', '.join(split.label)}: no query has a relevant document to be scored by.")
     scorer.fit(split.documents)
     texts = split.judged_queries
