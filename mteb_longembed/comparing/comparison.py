@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -218,11 +218,15 @@ def comparison_of(
     )
     notes = [*cautions(scores, rows), *notes]
     if judging is not None:
-        labels = {row.id: row.label for row in rows}
-        of_candidate = judging.unjudged({key: of for split in splits for key, of in split.judged.items()})
-        counts = ", ".join(f"{labels[key]} {n:.1f}" for key, n in of_candidate.items())
+        of_candidate = judging.unjudged(splits[0].judged)
+        rows = [replace(row, n_unjudged=of_candidate[row.id]) for row in rows]
+        counts = of_candidate.values()
         notes.append(
-            Note("caution", f"Of the ten best documents of a question nobody judged, on average: {counts}.")
+            Note(
+                "caution",
+                f"Of a candidate's ten best documents nobody judged {min(counts):.1f} to {max(counts):.1f} (column "
+                "`not judged`): they count as not relevant.",
+            )
         )
     models = dict.fromkeys(one.base or one.expand for one in candidates)
     short = [f"{last_part(model)} is {model}" for model in models if model != last_part(model)]

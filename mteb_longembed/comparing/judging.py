@@ -22,12 +22,12 @@ from mteb_longembed.data.task import OwnData
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.files import make_folder, printable, write_file
 from mteb_longembed.retrieval.analyzer import Analyzer, Language
-from mteb_longembed.retrieval.passages import excerpt
+from mteb_longembed.retrieval.passages import CUT, excerpt
 from mteb_longembed.sentences import Span
 
 from .candidates import Candidate
-from .kept import N_SHOWN
 from .labels import short_names
+from .run import N_SHOWN
 
 PAGE = "judge.html"
 #: Maximum bytes of a page, and the characters of each whole text that are tried until the page is small enough.
@@ -38,6 +38,8 @@ _N_PASSAGES = 3
 _PASSAGE = 240
 _MARGIN = 60
 _TITLE = 120
+#: Words of at most this many letters, such as `who`, are marked only where a question has no others.
+_SHORT = 3
 #: Settings that do not make a method of its own in the order of documents.
 _VARIANTS = ("lexical_weight", "whiten", "expand")
 
@@ -83,6 +85,10 @@ class Judging:
             }
         documents = self.split.documents
         language = Language.of(documents.language)
+
+        def text_of(key: str) -> str:
+            return documents.texts[documents.indices[key]]
+
         index_of: dict[str, int] = defaultdict(lambda: len(index_of))
         orders = self.orders()
         clusters = self.split.task.clusters if isinstance(self.split.task, OwnData) else {}
@@ -99,9 +105,9 @@ class Judging:
                 "id": query,
                 "text": printable(text),
                 "cluster": clusters.get(query, ""),
-                "terms": sorted({form for _, form in Analyzer(language).query_terms(text)}),
+                "terms": _marked(text, language),
                 "pool": [index_of[key] for key in orders[query]],
-                "passages": [self._passages(text, key, rows, language) for key in orders[query]],
+                "passages": [_passages(text, key, text_of(key), rows, language) for key in orders[query]],
                 "ranks": ranks,
                 "known": {index_of[key]: score for key, score in known.items()},
             }
@@ -109,8 +115,8 @@ class Judging:
         titles = self._titles(index_of)
         shown = []
         for key in index_of:
-            text = documents.texts[documents.indices[key]]
-            shown.append({"id": key, "title": printable(titles.get(key, "")[:_TITLE]), "text": text})
+            title = printable(titles.get(key, "")[:_TITLE])
+            shown.append({"id": key, "title": title, "text": text_of(key)})
         labels = short_names(self.candidates)
         return {
             "signature": self.signature,
@@ -162,39 +168,46 @@ class Judging:
             counts[candidate.id] = total / max(len(judged), 1)
         return counts
 
-    def _passages(
-        self, text: str, key: str, rows: Sequence[Mapping[str, Any]], language: Language
-    ) -> list[str]:
-        """Return excerpts of the passages that methods found in a document, the narrow ones first."""
-        documents = self.split.documents if self.split else None
-        assert documents is not None
-        whole = documents.texts[documents.indices[key]]
-        spans: set[Span] = set()
-        for row in rows:
-            first = list(row["documents"][:N_SHOWN])
-            if key in first:
-                place = first.index(key)
-                spans.add((int(row["starts"][place]), int(row["ends"][place])))
-        shown: list[Span] = []
-        for start, end in sorted(spans, key=lambda span: span[1] - span[0]):
-            overlaps = any(start < last and first < end for first, last in shown)
-            if not overlaps and len(shown) < _N_PASSAGES:
-                shown.append((start, end))
-        passages = []
-        for start, end in sorted(shown):
-            if end - start < _PASSAGE - 2 * _MARGIN:
-                start = whole.rfind(" ", 0, max(start - _MARGIN, 0)) + 1
-                end = min(end + _MARGIN, len(whole))
-            part = whole[start : min(end, start + _TEXT_LENGTHS[0])]
-            passages.append(printable(excerpt(part, text, _PASSAGE, language)))
-        return [passage for passage in dict.fromkeys(passages) if passage]
-
     def _titles(self, wanted: Mapping[str, int]) -> dict[str, str]:
         """Return the titles of documents in files and tables; none of a stream, which cannot be read again."""
         task = self.split.task if self.split else None
         if not isinstance(task, OwnData):
             return {}
         return {one.id: one.title for one in read_corpus(task.corpus_source) if one.id in wanted}
+
+
+def _passages(
+    question: str, key: str, whole: str, rows: Sequence[Mapping[str, Any]], language: Language
+) -> list[str]:
+    """Return excerpts of the passages that methods found in a document, rather the narrow ones."""
+    spans: set[Span] = set()
+    for row in rows:
+        first = list(row["documents"][:N_SHOWN])
+        if key in first:
+            place = first.index(key)
+            spans.add((int(row["starts"][place]), int(row["ends"][place])))
+    shown: list[Span] = []
+    for start, end in sorted(spans, key=lambda span: span[1] - span[0]):
+        overlaps = any(start < last and first < end for first, last in shown)
+        if not overlaps and len(shown) < _N_PASSAGES:
+            shown.append((start, end))
+    passages = []
+    for start, end in sorted(shown):
+        if end - start < _PASSAGE - 2 * _MARGIN:
+            start = whole.rfind(" ", 0, max(start - _MARGIN, 0)) + 1
+            end = min(end + _MARGIN, len(whole))
+        part = whole[start : min(end, start + _TEXT_LENGTHS[0])]
+        passage = excerpt(part, question, _PASSAGE, language)
+        if start and not passage.startswith(CUT):
+            passage = f"{CUT} {passage}"
+        passages.append(printable(passage))
+    return list(dict.fromkeys(passages))
+
+
+def _marked(question: str, language: Language) -> list[str]:
+    """Return the words of a question to mark in texts; short ones only if there are no others."""
+    forms = sorted({form for _, form in Analyzer(language).query_terms(question)})
+    return [form for form in forms if len(form) > _SHORT] or forms
 
 
 def _groups(
@@ -226,9 +239,15 @@ def _draw(query: str, document: str) -> str:
     return hashlib.sha256(json.dumps([query, document]).encode()).hexdigest()
 
 
-def _cut(documents: Sequence[Mapping[str, str]], n_characters: int) -> list[dict[str, Any]]:
-    """Return documents with at most this many characters of text, and their whole length."""
-    return [{**one, "text": one["text"][:n_characters], "length": len(one["text"])} for one in documents]
+def _cut(documents: Sequence[Mapping[str, str]], n: int) -> list[dict[str, str]]:
+    """Return documents with at most `n` characters of text, and a sentence where more are left out."""
+    cut = []
+    for one in documents:
+        sentence = ""
+        if len(one["text"]) > n:
+            sentence = f"Cut after {n:,} of {len(one['text']):,} characters; your file has the rest."
+        cut.append({**one, "text": one["text"][:n], "cut": sentence})
+    return cut
 
 
 def _page(data: Mapping[str, Any]) -> str:

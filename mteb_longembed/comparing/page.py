@@ -45,6 +45,7 @@ _LEGEND = {
     NEAR: f"Within {MARGIN:g}: the share of resamples in which it is less than {MARGIN:g} points behind all others. "
     "In one resample several can be so near, so these shares may add up to more than 100 %.",
     "standing": "Standing: behind, if the interval of the difference excludes 0; else not separated.",
+    "not judged": "Not judged: how many of its ten best documents nobody judged, which count as not relevant.",
     "operations": "Operations: floating-point operations to encode a document, as a multiple of the base's.",
     "read": "Read: the share of the documents' tokens that is read; unknown tokens count as not read.",
 }
@@ -123,6 +124,7 @@ def _cells(row: Row, rows: Sequence[Row], metric: str) -> dict[str, str]:
     cells["standing"] = row.standing
     cells |= {name: _spread(interval) for name, interval in row.metrics.items()}
     times = times_base(row, rows)
+    cells["not judged"] = _number(row.n_unjudged, 1)
     cells["operations"] = MISSING if times is None else f"{times:,.3g}x"
     cells["vectors"] = _number(cost.vectors, 2)
     cells["KB/doc"] = _number(cost.bytes and cost.bytes / 1024, 2)

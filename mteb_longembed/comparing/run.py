@@ -20,7 +20,7 @@ from mteb_longembed.encoders.devices import tokens_at_once
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.evaluation.evaluate import evaluate
+from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.encoder import model_in
 from mteb_longembed.retrieval.encoding import Pass
@@ -45,8 +45,10 @@ from .costs import (
     share_read_by_bm25,
     term_tokens,
 )
-from .kept import N_SHOWN, KeptRankings, kept_depth_reaches, ranked_rows, with_passages
+from .ranked import KeptRankings
 
+#: Number of documents of a ranking whose passages are kept: a page can ask about these.
+N_SHOWN = 10
 #: Rounds of a speed measurement.
 _ROUNDS = 3
 
@@ -128,13 +130,15 @@ class Runner:
         rows = ranked_rows(scorer, documents, texts, candidate.tolerance)
         first = [[documents.indices[key] for key in ids[:N_SHOWN]] for ids in rows["documents"]]
         passages = self.passages(candidate, self.asked, texts, first)
-        rows = with_passages(rows, passages or whole_documents(documents, first))
+        passages = passages or whole_documents(documents, first)
+        rows["starts"] = [[start for start, _ in of_query] for of_query in passages]
+        rows["ends"] = [[end for _, end in of_query] for of_query in passages]
         self.cache.keep_rankings(candidate.meta, self.asked, rows)
         return rows
 
     def is_deep_enough(self, split: Split) -> bool:
         """Return whether the metrics of a split can be computed from kept rankings."""
-        return kept_depth_reaches(split.metrics, ignores_one=split.task.ignore_identical_ids)
+        return max(metric.rank for metric in split.metrics) + split.task.ignore_identical_ids <= DEPTH
 
     # ---- scorers -----------------------------------------------------------------------------------------
 

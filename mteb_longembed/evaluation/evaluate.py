@@ -10,13 +10,15 @@ import pandas as pd
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.retrieval.ranking import matrices
-from mteb_longembed.retrieval.scorer import Scorer
+from mteb_longembed.retrieval.scorer import Documents, Scorer
 
 from .metrics import TOLERANCE, decide_score, expected_score, group_ties
 from .split import Split
 
 #: Version of this file's rules. Saved scores of other versions are computed again.
 VERSION = "e7"
+#: Number of documents of a ranking that is kept, besides documents tied with the last one.
+DEPTH = 100
 
 
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
@@ -132,3 +134,31 @@ def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) ->
         if lowest == least:
             return ranked[kept]
         least = lowest
+
+
+def ranked_rows(
+    scorer: Scorer, documents: Documents, queries: Sequence[str], tolerance: float
+) -> pd.DataFrame:
+    """Return the best documents of each query, with all scores that decide a metric at rank `DEPTH` or above.
+
+    Returns:
+        One row for each query: query (its text), documents (ids, the best first), scores, and floor, the score of all
+        documents that are not listed; minus infinity if they are not ranked or lie below.
+    """
+    rows = []
+    matrix = (row for block in matrices(scorer, queries, len(documents)) for row in block)
+    for query, returned in zip(queries, matrix, strict=True):
+        scores = np.array(returned, dtype=float)
+        indices = first_with_ties(scores, DEPTH, tolerance)
+        floor = -np.inf
+        if DEPTH < len(indices) == np.isfinite(scores).sum() == len(scores):
+            # all others are tied at the end, such as documents without a term of the query
+            room = tolerance * np.abs(scores).max()
+            last = indices[scores[indices] <= scores.min() + room]
+            if len(last) > 1:
+                floor = float(scores.min())
+                indices = np.setdiff1d(indices, last)
+        indices = indices[np.argsort(-scores[indices], kind="stable")]
+        ids = [documents.ids[index] for index in indices]
+        rows.append({"query": query, "documents": ids, "scores": scores[indices].tolist(), "floor": floor})
+    return pd.DataFrame(rows)
