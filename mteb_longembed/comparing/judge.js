@@ -3,7 +3,6 @@
 const RIGHT = 2;
 const DEPTH = 10;
 const LEAST_CLUSTERS = 6;
-const N_RESAMPLES = 10000;
 const EQUAL = 1e-11;
 const Z = 1.959964;
 // Entries of the log that are no judgement: a skipped question, one that goes on after its right document, a file.
@@ -61,10 +60,11 @@ function resample(scores, labels) {
   const means = scores.map(mean);
   const residuals = scores.map((row, c) => byCluster(row.map((value) => value - means[c])));
   const inflation = n > 1 ? (student(n - 1) / Z) * Math.sqrt((n + 1) / (n - 1)) : 1;
-  const deviations = scores.map(() => new Float64Array(N_RESAMPLES));
-  const unseen = new Float64Array(N_RESAMPLES);
+  const nResamples = Math.round(Math.min(Math.max(3e6 / n, 10000), 40000));
+  const deviations = scores.map(() => new Float64Array(nResamples));
+  const unseen = new Float64Array(nResamples);
   const [random, weights] = [randomNumbers(n), new Float64Array(n)];
-  for (let r = 0; r < N_RESAMPLES; r++) {
+  for (let r = 0; r < nResamples; r++) {
     let all = (unseen[r] = -Math.log(1 - random()));
     for (let k = 0; k < n; k++) all += weights[k] = -Math.log(1 - random());
     unseen[r] /= all;

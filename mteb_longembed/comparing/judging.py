@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from mteb_longembed.data.check import read_corpus
 from mteb_longembed.data.task import OwnData
+from mteb_longembed.evaluation.evaluate import N_FIRST
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.files import make_folder, printable, write_file
 from mteb_longembed.retrieval.analyzer import Analyzer, Language
@@ -27,7 +28,6 @@ from mteb_longembed.sentences import Span
 
 from .candidates import Candidate
 from .labels import short_names
-from .run import N_SHOWN
 
 PAGE = "judge.html"
 #: Maximum bytes of a page, and the characters of each whole text that are tried until the page is small enough.
@@ -38,6 +38,8 @@ _N_PASSAGES = 3
 _PASSAGE = 240
 _MARGIN = 60
 _TITLE = 120
+#: Maximum characters of a passage, or of a whole document, in which the best sentences are searched.
+_SEARCHED = 4_000
 #: Words of at most this many letters, such as `who`, are marked only where a question has no others.
 _SHORT = 3
 #: Settings that do not make a method of its own in the order of documents.
@@ -143,13 +145,13 @@ class Judging:
         """
         families: dict[str, list[pd.Series]] = defaultdict(list)
         for candidate in self.candidates:
-            families[_family(candidate)].append(self.rankings[candidate.id].set_index("query")["documents"])
+            families[_family(candidate)].append(self.rankings[candidate.id].set_index("query")["first"])
         orders = {}
         for query, text in self.split.judged_queries.items() if self.split else ():
             sums: dict[str, float] = defaultdict(float)
             for members in families.values():
                 for ranked in members:
-                    for rank, key in enumerate(ranked[text][:N_SHOWN], start=1):
+                    for rank, key in enumerate(ranked[text], start=1):
                         sums[key] += 1 / rank / len(members)
             # rounded, because the order of a sum must not break a tie
             keys = {key: (-round(total, 9), _draw(query, key)) for key, total in sums.items()}
@@ -161,10 +163,10 @@ class Judging:
         texts = self.split.judged_queries if self.split else {}
         counts = {}
         for candidate in self.candidates:
-            ranked = self.rankings[candidate.id].set_index("query")["documents"]
+            ranked = self.rankings[candidate.id].set_index("query")["first"]
             total = 0
             for query, known in judged.items():
-                total += len(set(ranked[texts[query]][:N_SHOWN]) - known.keys())
+                total += len(set(ranked[texts[query]]) - known.keys())
             counts[candidate.id] = total / max(len(judged), 1)
         return counts
 
@@ -182,7 +184,7 @@ def _passages(
     """Return excerpts of the passages that methods found in a document, rather the narrow ones."""
     spans: set[Span] = set()
     for row in rows:
-        first = list(row["documents"][:N_SHOWN])
+        first = list(row["first"])
         if key in first:
             place = first.index(key)
             spans.add((int(row["starts"][place]), int(row["ends"][place])))
@@ -196,7 +198,7 @@ def _passages(
         if end - start < _PASSAGE - 2 * _MARGIN:
             start = whole.rfind(" ", 0, max(start - _MARGIN, 0)) + 1
             end = min(end + _MARGIN, len(whole))
-        part = whole[start : min(end, start + _TEXT_LENGTHS[0])]
+        part = whole[start : min(end, start + _SEARCHED)]
         passage = excerpt(part, question, _PASSAGE, language)
         if start and not passage.startswith(CUT):
             passage = f"{CUT} {passage}"
@@ -214,18 +216,19 @@ def _groups(
     row: Mapping[str, Any], seen: Mapping[str, int], tolerance: float, n_documents: int
 ) -> Iterator[list[int]]:
     """Yield the groups of tied documents that reach into the ten best: their number, and the seen ones among them."""
-    scores, ids = list(row["scores"]), list(row["documents"])
-    room = tolerance * max(map(abs, scores[:N_SHOWN]), default=0.0)
+    n_above = sum(score > row["floor"] for score in row["scores"])
+    scores, ids = list(row["scores"])[:n_above], list(row["documents"])[:n_above]
+    room = tolerance * max(map(abs, scores[:N_FIRST]), default=0.0)
     start = 0
-    while start < min(N_SHOWN, len(ids)):
+    while start < min(N_FIRST, len(ids)):
         end = start + 1
         while end < len(ids) and scores[end - 1] - scores[end] <= room:
             end += 1
         yield [end - start, *(seen[key] for key in ids[start:end] if key in seen)]
         start = end
-    if start < N_SHOWN and row["floor"] > -float("inf"):
-        listed = set(ids)
-        yield [n_documents - len(ids), *(index for key, index in seen.items() if key not in listed)]
+    if start < N_FIRST and row["floor"] > -float("inf"):
+        listed = set(row["documents"])
+        yield [n_documents - len(listed), *(index for key, index in seen.items() if key not in listed)]
 
 
 def _family(candidate: Candidate) -> str:

@@ -47,8 +47,6 @@ from .costs import (
 )
 from .ranked import KeptRankings
 
-#: Number of documents of a ranking whose passages are kept: a page can ask about these.
-N_SHOWN = 10
 #: Rounds of a speed measurement.
 _ROUNDS = 3
 
@@ -128,7 +126,7 @@ class Runner:
         scorer.fit(documents)
         texts = list(dict.fromkeys(self.asked.judged_queries.values()))
         rows = ranked_rows(scorer, documents, texts, candidate.tolerance)
-        first = [[documents.indices[key] for key in ids[:N_SHOWN]] for ids in rows["documents"]]
+        first = [[documents.indices[key] for key in ids] for ids in rows["first"]]
         passages = self.passages(candidate, self.asked, texts, first)
         passages = passages or whole_documents(documents, first)
         rows["starts"] = [[start for start, _ in of_query] for of_query in passages]

@@ -162,10 +162,11 @@ def cautious(
         use = f"{questions}: use {chosen.label}"
     rival = by_id[default] if better else next(iter(others), None)
     if rival is not None:
-        points = samples.difference(default, chosen.id if better else rival.id).scaled(100)
-        verb = "leads" if points.mean >= 0 else "trails"
-        leader = chosen if better else rival
-        use += f"; {leader.label} {verb} by {abs(points.mean):.1f} ({points.low:+.0f}, {points.high:+.0f})"
+        # rows are in the order of their scores
+        first, second = (row for row in rows if row.id in (chosen.id, rival.id))
+        points = samples.difference(second.id, first.id).scaled(100)
+        lead = f"{points.mean:.1f} ({points.low:+.0f}, {points.high:+.0f})"
+        use += f"; {first.label} leads {second.label} by {lead}"
     certainty = (
         f"With fewer than {FEW_QUERIES} judged questions the default, {by_id[default].label}, stays unless another "
         "candidate is better by more than one standard error."

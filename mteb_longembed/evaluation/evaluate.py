@@ -19,6 +19,8 @@ from .split import Split
 VERSION = "e7"
 #: Number of documents of a ranking that is kept, besides documents tied with the last one.
 DEPTH = 100
+#: Number of the first documents of a ranking that a page can ask about.
+N_FIRST = 10
 
 
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
@@ -142,23 +144,30 @@ def ranked_rows(
     """Return the best documents of each query, with all scores that decide a metric at rank `DEPTH` or above.
 
     Returns:
-        One row for each query: query (its text), documents (ids, the best first), scores, and floor, the score of all
-        documents that are not listed; minus infinity if they are not ranked or lie below.
+        One row for each query: query (its text), documents (ids, the best first), scores, floor (the score of all
+        documents that are not listed; minus infinity if they lie below or are not ranked), and first (at most
+        `N_FIRST` ids above the floor).
     """
     rows = []
-    matrix = (row for block in matrices(scorer, queries, len(documents)) for row in block)
+    matrix = chain.from_iterable(matrices(scorer, queries, len(documents)))
     for query, returned in zip(queries, matrix, strict=True):
         scores = np.array(returned, dtype=float)
-        indices = first_with_ties(scores, DEPTH, tolerance)
+        listed = first_with_ties(scores, DEPTH, tolerance)
+        listed = listed[np.argsort(-scores[listed], kind="stable")]
         floor = -np.inf
-        if DEPTH < len(indices) == np.isfinite(scores).sum() == len(scores):
-            # all others are tied at the end, such as documents without a term of the query
-            room = tolerance * np.abs(scores).max()
-            last = indices[scores[indices] <= scores.min() + room]
-            if len(last) > 1:
-                floor = float(scores.min())
-                indices = np.setdiff1d(indices, last)
-        indices = indices[np.argsort(-scores[indices], kind="stable")]
-        ids = [documents.ids[index] for index in indices]
-        rows.append({"query": query, "documents": ids, "scores": scores[indices].tolist(), "floor": floor})
+        if len(listed) > DEPTH:
+            # many documents may be tied here, such as all without a term of the query: the others are fewer
+            room = tolerance * np.abs(scores[listed]).max()
+            start = len(listed) - 1
+            while start and scores[listed[start - 1]] - scores[listed[start]] <= room:
+                start -= 1
+            others = np.setdiff1d(np.argsort(-scores, kind="stable"), listed[start:])
+            if len(others) < len(listed) and np.isfinite(scores).all():
+                floor = float(scores[listed[start]])
+                listed = others[np.argsort(-scores[others], kind="stable")]
+        ids = [documents.ids[index] for index in listed]
+        values = scores[listed]
+        first = ids[: min(int((values > floor).sum()), N_FIRST)]
+        row = {"query": query, "documents": ids, "scores": values.tolist(), "floor": floor, "first": first}
+        rows.append(row)
     return pd.DataFrame(rows)
