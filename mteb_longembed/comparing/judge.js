@@ -43,8 +43,7 @@ function student(n) {
   const terms = [(z3 + z) / 4, (5 * z5 + 16 * z3 + 3 * z) / 96, (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384];
   return z + total(terms.map((term, i) => term / n ** (i + 1)));
 }
-function quantile(values, share) {
-  const sorted = Float64Array.from(values).sort();
+function quantile(sorted, share) {
   const below = Math.floor(share * (sorted.length - 1));
   const [low, high] = sorted.slice(below, below + 2);
   return low + (share * (sorted.length - 1) - below) * (high - low);
@@ -60,7 +59,7 @@ function resample(scores, labels) {
   const means = scores.map(mean);
   const residuals = scores.map((row, c) => byCluster(row.map((value) => value - means[c])));
   const inflation = n > 1 ? (student(n - 1) / Z) * Math.sqrt((n + 1) / (n - 1)) : 1;
-  const nResamples = Math.round(Math.min(Math.max(3e6 / n, 10000), 40000));
+  const nResamples = Math.round(Math.min(Math.max(6e5 / n, 10000), 20000));
   const deviations = scores.map(() => new Float64Array(nResamples));
   const unseen = new Float64Array(nResamples);
   const [random, weights] = [randomNumbers(n), new Float64Array(n)];
@@ -68,16 +67,15 @@ function resample(scores, labels) {
     let all = (unseen[r] = -Math.log(1 - random()));
     for (let k = 0; k < n; k++) all += weights[k] = -Math.log(1 - random());
     unseen[r] /= all;
-    residuals.forEach((row, c) => {
-      let sum = 0;
-      for (let k = 0; k < n; k++) sum += (weights[k] / all - 1 / n) * row[k];
-      deviations[c][r] = inflation * sum;
-    });
+    for (let k = 0; k < n; k++) weights[k] = inflation * (weights[k] / all - 1 / n);
+    for (let c = 0; c < scores.length; c++) {
+      for (let k = 0; k < n; k++) deviations[c][r] += weights[k] * residuals[c][k];
+    }
   }
   const luck = scores.map(() => Float64Array.from(unseen, random));
   const interval = (center, values) => {
     if (n === 1) return { mean: center, low: NaN, high: NaN };
-    const [low, high] = [0.025, 0.975].map((share) => center + quantile(values, share));
+    const [low, high] = [0.025, 0.975].map((share) => center + quantile(values.sort(), share));
     return { mean: center, low: Math.min(low, center), high: Math.max(high, center) };
   };
   const differing = (a, b) =>

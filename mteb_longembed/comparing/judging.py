@@ -78,13 +78,7 @@ class Judging:
     def data(self) -> dict[str, Any]:
         """Return the content of the page: questions, rankings and documents, which are referred to by index."""
         if self.split is None:
-            return {
-                "questions": [],
-                "documents": [],
-                "candidates": [],
-                "signature": "typed",
-                "n_documents": 0,
-            }
+            return {"signature": self.signature, "questions": [], "documents": []}
         documents = self.split.documents
         language = Language.of(documents.language)
 
@@ -115,16 +109,12 @@ class Judging:
             }
             questions.append(question)
         titles = self._titles(index_of)
-        shown = []
-        for key in index_of:
-            title = printable(titles.get(key, "")[:_TITLE])
-            shown.append({"id": key, "title": title, "text": text_of(key)})
+        shown = [{"id": key, "title": titles.get(key, ""), "text": text_of(key)} for key in index_of]
         labels = short_names(self.candidates)
         return {
             "signature": self.signature,
             "candidates": [labels[one.id] for one in self.candidates],
             "default": [one.id for one in self.candidates].index(self.default),
-            "n_documents": len(documents),
             "questions": questions,
             "documents": shown,
         }
@@ -132,10 +122,9 @@ class Judging:
     @property
     def signature(self) -> str:
         """A hash of documents and questions, under which a browser keeps judgements."""
-        parts = ""
-        if self.split is not None:
-            parts = json.dumps([self.split.corpus_digest, self.split.judged_queries])
-        return hashlib.sha256(parts.encode()).hexdigest()[:16]
+        if self.split is None:
+            return _hash()
+        return _hash(self.split.corpus_digest, self.split.judged_queries)
 
     def orders(self) -> dict[str, list[str]]:
         """Return for each query the documents among the ten best of a method, in the order in which they are shown.
@@ -154,7 +143,7 @@ class Judging:
                     for rank, key in enumerate(ranked[text], start=1):
                         sums[key] += 1 / rank / len(members)
             # rounded, because the order of a sum must not break a tie
-            keys = {key: (-round(total, 9), _draw(query, key)) for key, total in sums.items()}
+            keys = {key: (-round(total, 9), _hash(query, key)) for key, total in sums.items()}
             orders[query] = sorted(keys, key=keys.__getitem__)
         return orders
 
@@ -164,10 +153,8 @@ class Judging:
         counts = {}
         for candidate in self.candidates:
             ranked = self.rankings[candidate.id].set_index("query")["first"]
-            total = 0
-            for query, known in judged.items():
-                total += len(set(ranked[texts[query]]) - known.keys())
-            counts[candidate.id] = total / max(len(judged), 1)
+            missing = [len(set(ranked[texts[query]]) - known.keys()) for query, known in judged.items()]
+            counts[candidate.id] = sum(missing) / max(len(missing), 1)
         return counts
 
     def _titles(self, wanted: Mapping[str, int]) -> dict[str, str]:
@@ -175,7 +162,8 @@ class Judging:
         task = self.split.task if self.split else None
         if not isinstance(task, OwnData):
             return {}
-        return {one.id: one.title for one in read_corpus(task.corpus_source) if one.id in wanted}
+        rows = read_corpus(task.corpus_source)
+        return {one.id: printable(one.title[:_TITLE]) for one in rows if one.id in wanted}
 
 
 def _passages(
@@ -184,10 +172,9 @@ def _passages(
     """Return excerpts of the passages that methods found in a document, rather the narrow ones."""
     spans: set[Span] = set()
     for row in rows:
-        first = list(row["first"])
-        if key in first:
-            place = first.index(key)
-            spans.add((int(row["starts"][place]), int(row["ends"][place])))
+        for shown_key, start, end in zip(row["first"], row["starts"], row["ends"], strict=True):
+            if shown_key == key:
+                spans.add((int(start), int(end)))
     shown: list[Span] = []
     for start, end in sorted(spans, key=lambda span: span[1] - span[0]):
         overlaps = any(start < last and first < end for first, last in shown)
@@ -238,18 +225,16 @@ def _family(candidate: Candidate) -> str:
     return f"{stem}{colon}{','.join(kept)}"
 
 
-def _draw(query: str, document: str) -> str:
-    return hashlib.sha256(json.dumps([query, document]).encode()).hexdigest()
+def _hash(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def _cut(documents: Sequence[Mapping[str, str]], n: int) -> list[dict[str, str]]:
     """Return documents with at most `n` characters of text, and a sentence where more are left out."""
-    cut = []
-    for one in documents:
-        sentence = ""
-        if len(one["text"]) > n:
-            sentence = f"Cut after {n:,} of {len(one['text']):,} characters; your file has the rest."
-        cut.append({**one, "text": one["text"][:n], "cut": sentence})
+    cut = [{**one, "text": one["text"][:n], "cut": ""} for one in documents]
+    for one, whole in zip(cut, documents, strict=True):
+        if len(whole["text"]) > n:
+            one["cut"] = f"Cut after {n:,} of {len(whole['text']):,} characters; your file has the rest."
     return cut
 
 
