@@ -102,7 +102,7 @@ function resample(scores, labels) {
     isBetter(a, b) {
       const rest = residuals[b].map((value, k) => value - residuals[a][k]);
       const error = Math.sqrt(total(rest.map((value) => value ** 2)) / (n * (n - 1)));
-      return differing(a, b) >= LEAST_CLUSTERS && means[b] - means[a] > error;
+      return n > 1 && means[b] - means[a] > error + EQUAL;
     },
     // What knowing the best would gain over this candidate, on average.
     gain(c) {
