@@ -8,8 +8,8 @@
 FOLDER is what `mteb-longembed compare MODEL --corpus ... --queries ... --qrels ...` wrote beside its page, after the
 same command without `--qrels` had kept the rankings. Of its questions n are drawn 1,000 times; the cautious choice on
 them is scored on all other questions, against the best candidate there and against always taking the default. `size`
-measures a page of 500 questions about 10,000 pieces of books (`books.jsonl.gz`, a chapter a line). `picture` draws
-README's picture.
+measures a page of 500 questions about 10,000 pieces of books (`books.jsonl.gz`, a chapter a line) with six made-up
+rankings. `picture` draws README's picture.
 """
 
 import argparse
@@ -25,7 +25,6 @@ import pandas as pd
 
 import mteb_longembed
 from experiments.measuring import write_part
-from mteb_longembed.comparing.candidates import named
 from mteb_longembed.evaluation.resampling import resample
 from tests.browser import browser
 
@@ -34,6 +33,8 @@ PAGE = Path("experiments/judging.md")
 PICTURE = Path("docs/images/judge.png")
 SIZES = (5, 10, 20, 30)
 N_DRAWS = 1000
+#: Characters of a document of the page that is measured.
+N_LETTERS = 600
 COLUMNS = {
     "model": "model", "collection": "collection", "questions": "judged", "others": "scored",
     "to_default": "gain over the default", "to_default_p10": "its 10th percentile",
@@ -109,16 +110,20 @@ def size(books: Path, out: Path) -> None:
     pieces = []
     for row in pd.read_json(books, lines=True).to_dict("records"):
         text = row["text"]
-        pieces += [text[start : start + 3000] for start in range(0, len(text) - 3000, 3000)]
+        pieces += [text[start : start + N_LETTERS] for start in range(0, len(text) - N_LETTERS, N_LETTERS)]
     draw.shuffle(pieces)
     corpus = {f"d{i}": text for i, text in enumerate(pieces[:10_000])}
-    queries = {f"q{i}": " ".join(corpus[f"d{i}"].split()[40:52]) for i in range(500)}
-    # six candidates that find different documents
-    names = ["bm25:window=200", "bm25:window=50", "bm25:window=400,score=max", "bm25", "bm25@512", "bm25@256"]
+    queries = {f"q{i}": " ".join(corpus[f"d{i}"].split()[20:32]) for i in range(500)}
+    runs = {}
+    for name in range(6):
+        runs[f"run{name}"] = {}
+        for query in queries:
+            # each has half of its ten best from 20 documents that all share, and finds the others alone
+            shared = [f"d{(int(query[1:]) + 20 * k) % 10_000}" for k in draw.sample(range(20), 5)]
+            ids = [*shared, *(f"d{k}" for k in draw.sample(range(10_000), 5))]
+            runs[f"run{name}"][query] = {key: 10.0 - rank for rank, key in enumerate(dict.fromkeys(ids))}
     options = {"show": False, "bm25": False, "output_folder": out}
-    ranked = mteb_longembed.compare(
-        [named(name) for name in names], corpus=corpus, queries=queries, **options
-    )
+    ranked = mteb_longembed.compare(runs=runs, corpus=corpus, queries=queries, **options)
     path = ranked.judge(out / "judge.html")
     with tempfile.TemporaryDirectory() as folder, browser(Path(folder)) as shown:
         started = time.perf_counter()

@@ -333,7 +333,7 @@ def free_candidates(candidates: Sequence[Candidate]) -> list[Candidate]:
     for hybrid in candidates:
         if hybrid.search.query == "tokens" and hybrid.search.fusion and not hybrid.is_named:
             found += [hybrid.with_search(settings) for settings in FREE]
-            found.append(named(f"{BM25},expand={hybrid.base}"))
+            found.append(named(f"{hybrid.base}+{LEXICAL}"))
     return found
 
 

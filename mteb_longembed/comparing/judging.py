@@ -43,7 +43,7 @@ _SEARCHED = 4_000
 #: Words of at most this many letters, such as `who`, are marked only where a question has no others.
 _SHORT = 3
 #: Settings that do not make a method of its own in the order of documents.
-_VARIANTS = ("lexical_weight", "whiten", "expand")
+_VARIANTS = ("lexical_weight", "whiten")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -220,6 +220,8 @@ def _groups(
 
 def _family(candidate: Candidate) -> str:
     """Return the name of a candidate without the settings of its variants."""
+    if candidate.bm25 is not None:
+        return "bm25"
     stem, colon, settings = candidate.id.rpartition(":")
     kept = [part for part in settings.split(",") if part.partition("=")[0] not in _VARIANTS]
     return f"{stem}{colon}{','.join(kept)}"
