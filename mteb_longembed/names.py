@@ -114,6 +114,8 @@ def with_preset(text: str) -> str:
 
     >>> with_preset("e5-base+pcw@32768:vectors=16,query=tokens"), with_preset("e5-base+pcw@4k:vectors=window")
     ('e5-base+late', 'e5-base+windows@4k')
+    >>> with_preset("e5-base+pcw@4k:fusion=bm25,query=tokens,vectors=16,whiten=0.5")
+    'e5-base+hybrid@4k:whiten=0.5'
     >>> with_preset("e5-base+pcw@4k:vectors=32")
     'e5-base+pcw@4k:vectors=32'
     """
@@ -121,9 +123,14 @@ def with_preset(text: str) -> str:
     if strategy != PRESET_STRATEGY or target is None:
         return text
     for key, preset in PRESETS.items():
-        if set(settings.split(",")) == set(preset.settings.split(",")):
+        own = preset.settings.split(",")
+        further = [part for part in settings.split(",") if part not in own]
+        # the hybrid also has settings of its own, which say more behind its short name
+        is_known = not further or key == "hybrid"
+        if is_known and set(own) <= set(settings.split(",")):
             is_default = target in (PRESET_TARGET, "32768")
-            return f"{base}+{key}" + ("" if is_default else f"@{target}")
+            short = f"{base}+{key}" + ("" if is_default else f"@{target}")
+            return ":".join([short, *filter(None, [",".join(further)])])
     return text
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import gc
 import inspect
+import json
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGTERM, default_int_handler, signal
 from typing import TYPE_CHECKING
@@ -67,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     helps = _helps(Options)
     data.add_argument("--metric", nargs="+", help=helps["metric"])
     data.add_argument("--ignore-identical-ids", action="store_true", help=helps["ignore_identical_ids"])
+    data.add_argument("--judge", action="store_true", help=helps["judge"])
     data.add_argument("--sample", type=int, metavar="N", help=helps["sample"])
     candidates = parser.add_argument_group("candidates")
     candidates.add_argument("--strategies", type=_keys, metavar="KEY,KEY,...", help=helps["strategies"])
@@ -75,7 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     candidates.add_argument(
         "--run", dest="runs", type=_run, action="append", default=[], metavar="NAME=FILE", help=run
     )
-    candidates.add_argument("--quick", action="store_true", help=helps["quick"])
+    quick = argparse.BooleanOptionalAction
+    candidates.add_argument("--quick", action=quick, default=None, help=helps["quick"])
     without = "leave out BM25 and the fusion with BM25"
     candidates.add_argument("--no-bm25", dest="bm25", action="store_false", help=without)
     machine = parser.add_argument_group("run")
@@ -123,17 +127,21 @@ def main(args: argparse.Namespace) -> int:
             comparison = compare(**options, runs=dict(args.runs), show=not args.json)
         finally:
             signal(SIGTERM, before)
+    output = Path(options.get("output_folder", Options.output_folder))
+    if not comparison.is_judged:
+        return _ask(comparison, output, as_json=args.json)
     if args.json:
         print(as_json(comparison), end="")
     else:
         _print(comparison)
     sys.stdout.flush()  # print the answer even if the writes below fail
-    output = Path(options.get("output_folder", Options.output_folder))
     folder = write_all(comparison, output, shlex.join(["mteb-longembed", *sys.argv[1:]]))
     if args.figure:
         figures.write(draw_figure(comparison), args.figure)
     if not args.json:
         print(f"Written: {folder / PAGE}, with all tables, JSON and the scores of each query beside it.")
+    if args.judge:
+        _ask(comparison, output, as_json=args.json)
     if not comparison.is_complete:
         return INTERRUPTED_STATUS
     if args.gate is None:
@@ -141,6 +149,40 @@ def main(args: argparse.Namespace) -> int:
     is_open, sentence = gate(comparison.scores, comparison.setting, f"run/{names[0]}", f"run/{args.gate}")
     print(sentence, file=sys.stderr)
     return 0 if is_open else 1
+
+
+def _ask(comparison: Comparison, output: Path, *, as_json: bool) -> int:
+    """Write the page that asks for judgements, and print what to do with it."""
+    from mteb_longembed.comparing.judging import PAGE
+    from mteb_longembed.comparing.page import folder_of
+    from mteb_longembed.files import printable
+
+    words = _without(sys.argv[1:], "--qrels", "--judge")
+    following, file = "--qrels", "qrels.tsv"
+    if not comparison.setting.n_queries:
+        following, file = "--queries", "typed.jsonl"
+    command = shlex.join(["mteb-longembed", *words, following, file])
+    path = comparison.judge(folder_of(comparison, output) / PAGE, command)
+    if as_json:
+        if not comparison.is_judged:
+            print(json.dumps({"page": str(path), "typed": command, "n_documents": comparison.n_documents}))
+        return 0
+    if not comparison.is_judged:
+        print(printable(comparison.advice.use))
+    print(printable(f"Open {path} in a browser, save {file} here, and type: {command}"))
+    return 0 if comparison.is_complete else INTERRUPTED_STATUS
+
+
+def _without(words: Sequence[str], option: str, flag: str) -> list[str]:
+    """Return command-line arguments without an option and its value, and without a flag."""
+    kept: list[str] = []
+    left = iter(words)
+    for word in left:
+        if word == option:
+            next(left, None)
+        elif word != flag and not word.startswith(f"{option}="):
+            kept.append(word)
+    return kept
 
 
 def _print(comparison: Comparison) -> None:

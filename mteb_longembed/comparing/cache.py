@@ -1,4 +1,4 @@
-"""The results of earlier runs in one output folder: the scores of each query, and costs."""
+"""The results of earlier runs in one output folder: the scores of each query, rankings, and costs."""
 
 import hashlib
 import json
@@ -55,6 +55,25 @@ class Cache:
         """Save passages for the page of a later run."""
         self._keep_table(self._passages(meta, split), passages)
 
+    def find_rankings(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
+        """Return the rankings of a split's queries from earlier runs, see `ranked_rows`; None if one is missing."""
+        kept = self._table(self._rankings(meta, split))
+        wanted = set(split.judged_queries.values())
+        if kept is None or not wanted <= set(kept["query"]):
+            return None
+        return kept[kept["query"].isin(wanted)]
+
+    def keep_rankings(self, meta: ModelMeta, split: Split, rankings: pd.DataFrame) -> None:
+        """Save rankings, beside the ones of further queries about the same documents."""
+        kept = self._table(self._rankings(meta, split))
+        if kept is not None:
+            rankings = pd.concat([rankings, kept]).drop_duplicates("query")
+        self._keep_table(self._rankings(meta, split), rankings)
+
+    def has_rankings(self, split: Split) -> bool:
+        """Return whether rankings of the documents of a split are kept, whatever the candidate."""
+        return any((self.folder / SCORES).glob(f"*/*/{_rankings_file(split)}"))
+
     def _table(self, path: Path) -> pd.DataFrame | None:
         """Read a saved table; None if the file is missing, or the checksums of its pages show damage."""
         try:
@@ -78,7 +97,8 @@ class Cache:
         """Return the cost measured by an earlier run on the same data, versions, machine and device, or measure it."""
         machine = (platform.node(), platform.processor(), device, torch.get_num_threads())
         versions = (version("mteb-longembed"), torch.__version__)
-        data = [split.digest for split in splits]
+        # a cost depends on the documents alone
+        data = [split.corpus_digest for split in splits]
         key = _hash(*data, *machine, *versions, *(field.name for field in fields(Cost)))
         path = self._folder(meta) / f"cost-{key}.json"
         try:
@@ -96,8 +116,15 @@ class Cache:
     def _passages(self, meta: ModelMeta, split: Split) -> Path:
         return self._scores(meta, split).with_suffix(".passages.parquet")
 
+    def _rankings(self, meta: ModelMeta, split: Split) -> Path:
+        return self._folder(meta) / _rankings_file(split)
+
     def _folder(self, meta: ModelMeta) -> Path:
         return self.folder / SCORES / slug(full_name(meta)) / slug(full_revision(meta))
+
+
+def _rankings_file(split: Split) -> str:
+    return f"rankings-{_hash(split.corpus_digest, VERSION)}.parquet"
 
 
 def _hash(*parts: object) -> str:

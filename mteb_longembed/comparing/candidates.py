@@ -51,6 +51,10 @@ WINDOWS: tuple[str, ...] = (
 )
 #: Settings that a quick comparison tries on that pass.
 QUICK = WINDOWS[:3]
+#: Settings of the hybrid that cost no pass of their own.
+FREE: tuple[Settings, ...] = tuple(
+    {"lexical_weight": weight, "whiten": power} for power in (None, 0.5) for weight in (0.5, 1.0, 2.0)
+)
 #: The same where every document fits into one window.
 ONE_WINDOW = (
     PRESETS["late"].settings,
@@ -321,3 +325,22 @@ def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = Fa
     names = [BM25, *(f"{base}+{LEXICAL}" for base in bases)]
     names += [f"bm25@{length}" for length in BEGINNINGS if length < longest]
     return [named(name) for name in names]
+
+
+def free_candidates(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the settings of each hybrid that come free from its pass, and BM25 with query expansion by its model."""
+    found = []
+    for hybrid in candidates:
+        if hybrid.search.query == "tokens" and hybrid.search.fusion and not hybrid.is_named:
+            found += [hybrid.with_search(settings) for settings in FREE]
+            found.append(named(f"{hybrid.base}+{LEXICAL}"))
+    return found
+
+
+def default_of(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the candidate to use before anything is judged: the first preset hybrid, else the first of the presets."""
+    for key in ("hybrid", "late", "windows"):
+        for candidate in candidates:
+            if candidate.name.endswith(f":{PRESETS[key].settings}"):
+                return candidate
+    return candidates[0]

@@ -12,6 +12,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from mteb_longembed.data.sources import Data
+from mteb_longembed.data.task import OwnData, files_task
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.checkpoint import open_checkpoint
 from mteb_longembed.encoders.spec import ModelSpec
@@ -31,13 +32,15 @@ from .candidates import (
     bm25_candidates,
     candidates_of,
     embeds_terms,
+    free_candidates,
     has_checkpoint,
     is_name,
     of_scorer,
 )
-from .comparison import Comparison, comparison_of, rows_of
+from .comparison import Comparison, comparison_of, not_judged, rows_of
 from .costs import Lengths, document_lengths
 from .failures import shown_passages
+from .judging import Judging
 from .labels import short_names
 from .live import LiveTable
 from .options import Options
@@ -65,7 +68,8 @@ def compare(
     """Compare methods of embedding long documents that fit a model, on the same data, and recommend one.
 
     Each candidate is loaded once, only one model is in memory, and candidates that differ in pooling share a pass.
-    An interrupt (Ctrl-C) returns the finished candidates; the same call resumes from there.
+    An interrupt (Ctrl-C) returns the finished candidates; the same call resumes from there. Without judgements the
+    candidates are only ranked, and `judge()` of the result writes a page that asks for judgements.
 
     Args:
         models: bases: aliases, hub ids or folders. A full name, with a strategy, is one candidate, and so is a scorer.
@@ -85,7 +89,12 @@ def compare(
     folder = Path(chosen.output_folder)
     make_folder("--output-folder", folder)
     notes: list[Note] = []
+    if data.corpus is not None and data.queries is None:
+        return not_judged([], Judging(), [])  # nothing to rank yet
     splits = _prepared(data, chosen, notes)
+    cache = Cache(folder)
+    asked = _asked(splits, chosen, cache)
+    chosen = _with_quick(chosen, asked, splits[0], notes)
     if isinstance(models, (str, Scorer)):
         models = [models]
     models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in models or ()]
@@ -94,13 +103,11 @@ def compare(
     # token counts of the first base stand in for the other bases
     lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
     candidates = _of_models(models, chosen, lengths_of, lengths, notes)
-    for name, source in (runs or {}).items():
-        ranked = Ranked(name, read_run(name, source), splits)
-        candidates.append(of_scorer(ranked))
-        notes += [Note("data", sentence) for sentence in ranked.missing(splits)]
+    candidates += _of_runs(runs or {}, splits if asked is None else [asked], notes)
     if chosen.bm25:
         expanding = list(filter(embeds_terms, bases))
-        candidates += bm25_candidates(lengths.longest, expanding, quick=chosen.quick)
+        candidates += bm25_candidates(lengths.longest, expanding, quick=bool(chosen.quick))
+        candidates += free_candidates(candidates) if asked is not None else []
     else:
         candidates = [one for one in candidates if one.is_named or one.kind != "fusion"]
     candidates = in_order(list(dict.fromkeys(candidates)))
@@ -108,7 +115,7 @@ def compare(
         on_message(note.text)
     if not candidates:
         raise InputError("compare needs at least one candidate, got none.")
-    runner = Runner(Cache(folder), splits, candidates, chosen.device)
+    runner = Runner(cache, splits, candidates, chosen.device, asked)
 
     def leave_out(text: str) -> None:
         notes.append(Note("left out", text))
@@ -117,7 +124,8 @@ def compare(
     expected = expected_time(runner, lengths) if show else None
     if expected is not None:
         on_message(expected)
-    done, n_left = _run_all(runner, lengths, leave_out, bm25=chosen.bm25 and not chosen.quick, show=show)
+    tries_further = chosen.bm25 and not chosen.quick and splits[0].is_judged
+    done, n_left = _run_all(runner, lengths, leave_out, bm25=tries_further, show=show)
     if runner.cache.refused:
         notes.append(Note("caution", f"Finished work is not kept: {runner.cache.refused}"))
     if not done and n_left:
@@ -129,13 +137,34 @@ def compare(
     if not done:
         raise InputError(f"compare must finish at least one candidate, got none ({notes[-1].text}).")
     comparison = comparison_of(splits, runner, done, notes, n_left=n_left)
-    if comparison.is_complete:
+    if comparison.is_complete and comparison.is_judged:
         # optional on the page: a model that has become unavailable shows no passages
         with suppress(LongEmbedError, OSError):
             passages = shown_passages(comparison, runner, [one.candidate for one in done])
             comparison = replace(comparison, passages=passages)
     runner.free()
     return comparison
+
+
+def _with_quick(options: Options, asked: Split | None, split: Split, notes: list[Note]) -> Options:
+    """Return options that say whether the comparison is quick, as it is by default for judging on a page."""
+    if options.quick is not None:
+        return options
+    if asked is not None and split.is_judged:
+        notes.append(
+            Note("data", "Only a quick comparison runs, as for judging on a page (--no-quick for all).")
+        )
+    return replace(options, quick=asked is not None)
+
+
+def _of_runs(runs: Mapping[str, RunSource], splits: Sequence[Split], notes: list[Note]) -> list[Candidate]:
+    """Return the candidates of rankings of other programs; note what they lack."""
+    candidates = []
+    for name, source in runs.items():
+        ranked = Ranked(name, read_run(name, source), splits)
+        candidates.append(of_scorer(ranked))
+        notes += [Note("data", sentence) for sentence in ranked.missing(splits)]
+    return candidates
 
 
 def _of_models(
@@ -156,7 +185,7 @@ def _of_models(
         elif isinstance(model, str):
             covering = lengths_of.get(model, lengths).covering()
             of_model, refused = candidates_of(
-                model, strategies, options.target, covering, quick=options.quick
+                model, strategies, options.target, covering, quick=bool(options.quick)
             )
             if options.dtype is not None and model in lengths_of:
                 of_model = [one.in_type(options.dtype) for one in of_model]
@@ -197,6 +226,8 @@ def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
     splits = []
     for task in data.load():
         for split in splits_of(task, metrics, ignore_identical_ids=options.ignore_identical_ids):
+            if options.sample is not None and not split.is_judged:
+                raise InputError("--sample keeps all judged documents, so it needs --qrels: leave it out.")
             if options.sample is not None:
                 split, sentences = sampled(split, options.sample)
                 notes += [Note("data", text) for text in sentences]
@@ -204,6 +235,20 @@ def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
             notes += [Note("data", text) for text in split.left_out()]
             notes += [Note("caution", text) for text in split.identical_queries()]
     return splits
+
+
+def _asked(splits: Sequence[Split], options: Options, cache: Cache) -> Split | None:
+    """Return the queries whose rankings are kept for judging; None in a comparison that nobody judges on a page."""
+    task = splits[0].task
+    if not isinstance(task, OwnData) or len(splits) > 1:
+        if options.judge:
+            raise InputError("--judge asks about your own documents: give --corpus and --queries.")
+        return None
+    if not options.judge:
+        return splits[0] if not splits[0].is_judged or cache.has_rankings(splits[0]) else None
+    everything = files_task(task.corpus_source, task.query_source, None, language=task.language)
+    (asked,) = splits_of(everything, splits[0].metrics, ignore_identical_ids=options.ignore_identical_ids)
+    return asked
 
 
 def _tokenizer_of(base: str) -> PreTrainedTokenizerBase:
@@ -263,7 +308,7 @@ def _run_all(
                     reason = f"{type(error).__name__}: {reason}"
                 leave_out(f"{candidate.id} is left out: {reason}")
             else:
-                if table.is_shown:
+                if table.is_shown and runner.splits[0].is_judged:
                     table.update(rows_of(done), candidate.id, len(done) + len(waiting) - 1)
             waiting.remove(candidate)
             # the expected tokens are an estimate, and earlier runs may have read them

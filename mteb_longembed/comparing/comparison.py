@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -13,13 +13,17 @@ import pandas as pd
 from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.data.task import OwnData, is_known_task
+from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.resampling import N_RESAMPLES, SEED
 from mteb_longembed.evaluation.split import Split
+from mteb_longembed.files import counted
 
+from .candidates import Candidate, default_of
+from .judging import PAGE, Judging
 from .labels import last_part
 from .run import Done, Runner
 from .summary import Row, by_split, frame_of, resamples_of, summarise
-from .verdict import Advice, Note, Setting, advise, cautions
+from .verdict import FEW_QUERIES, Advice, Note, Setting, advise, cautions, cautious
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -41,6 +45,7 @@ class Comparison:
         identity: a hash of data, candidates and metrics.
         written: when it was made, in UTC.
         passages: passages of the recommended candidate's worst failures, see `shown_passages`.
+        judging: the rankings for the page that asks for judgements; None if none are kept.
     """
 
     scores: pd.DataFrame
@@ -57,10 +62,38 @@ class Comparison:
     identity: str
     written: str
     passages: pd.DataFrame = field(default_factory=pd.DataFrame)
+    judging: Judging | None = None
 
     def __repr__(self) -> str:
         first = [(row.label, f"{row.score.mean:.1f}", row.standing) for row in self.rows[:10]]
         return "\n".join([*self.advice.answer, tabulate(first, ["label", "score", "standing"], "plain")])
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there are scores: without judgements there are only rankings."""
+        return bool(self.rows)
+
+    def judge(
+        self, path: str | Path = PAGE, command: str = 'longembed.compare(..., qrels="qrels.tsv")'
+    ) -> Path:
+        """Write the page that asks for the judgements that are missing.
+
+        Args:
+            path: the file to write.
+            command: what to type next with the judgements, for the page.
+
+        Returns:
+            The path.
+
+        Raises:
+            InputError: if no rankings are kept, because the data are not files or tables of your own, or are judged.
+        """
+        if self.judging is None:
+            raise InputError(
+                "a page asks about kept rankings of your own documents, got none: compare with judge=True."
+            )
+        self.judging.write(Path(path), command)
+        return Path(path)
 
     @cached_property
     def summary(self) -> pd.DataFrame:
@@ -102,10 +135,71 @@ def rows_of(done: Sequence[Done]) -> list[Row]:
     return summarise(scores, [one.candidate for one in done], costs)
 
 
+def _judging_of(runner: Runner, candidates: Sequence[Candidate]) -> Judging | None:
+    """Return the kept rankings of candidates; None if no rankings are kept."""
+    if runner.asked is None or not candidates:
+        return None
+    known = {}
+    for split in runner.splits:
+        if isinstance(split.task, OwnData):
+            known.update(split.task.judgements.get(split.split, {}))
+    rankings = {}
+    for one in candidates:
+        rows = runner.rankings(one)
+        if rows is not None:
+            rankings[one.id] = rows
+    return Judging(
+        split=runner.asked,
+        candidates=candidates,
+        default=default_of(candidates).id,
+        rankings=rankings,
+        known=known,
+    )
+
+
+def not_judged(
+    splits: Sequence[Split], judging: Judging, notes: list[Note], *, n_left: int = 0
+) -> Comparison:
+    """Return the comparison of candidates that have ranked and wait for judgements."""
+    n_queries = sum(len(split.queries) for split in splits)
+    n_documents = sum(len(split.corpus) for split in splits)
+    use = "Nothing is compared yet: there is no question."
+    if splits:
+        use = (
+            f"Nothing is compared yet: {counted(len(judging.candidates), 'candidate', 'candidates')} ranked "
+            f"{counted(n_documents, 'document', 'documents')} for {counted(n_queries, 'question', 'questions')}, "
+            "and nobody has judged them."
+        )
+    return Comparison(
+        scores=pd.DataFrame(),
+        rows=[],
+        by_split=pd.DataFrame(),
+        queries=_queries_of(splits),
+        advice=Advice("nothing", "", "", "", use, "", ""),
+        notes=notes,
+        tasks=[split.label[0] for split in splits] or ["questions"],
+        metrics=[str(metric) for split in splits for metric in split.metrics],
+        setting=Setting(n_queries=n_queries, n_clusters=n_queries),
+        n_documents=n_documents,
+        is_complete=not n_left,
+        identity=judging.signature,
+        written=_now(),
+        judging=judging,
+    )
+
+
 def comparison_of(
-    splits: Sequence[Split], runner: Runner, done: Sequence[Done], notes: list[Note], *, n_left: int
+    splits: Sequence[Split],
+    runner: Runner,
+    done: Sequence[Done],
+    notes: list[Note],
+    *,
+    n_left: int,
 ) -> Comparison:
     """Build the comparison of the finished candidates."""
+    judging = _judging_of(runner, [one.candidate for one in done])
+    if judging is not None and not splits[0].is_judged:
+        return not_judged(splits, judging, notes, n_left=n_left)
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     candidates = [one.candidate for one in done]
     rows = rows_of(done)
@@ -123,6 +217,17 @@ def comparison_of(
         language=getattr(own, "language", None),
     )
     notes = [*cautions(scores, rows), *notes]
+    if judging is not None:
+        of_candidate = judging.unjudged(splits[0].judged)
+        rows = [replace(row, n_unjudged=of_candidate[row.id]) for row in rows]
+        counts = of_candidate.values()
+        notes.append(
+            Note(
+                "caution",
+                f"Of a candidate's ten best documents nobody judged {min(counts):.1f} to {max(counts):.1f} (column "
+                "`not judged`): they count as not relevant.",
+            )
+        )
     models = dict.fromkeys(one.base or one.expand for one in candidates)
     short = [f"{last_part(model)} is {model}" for model in models if model != last_part(model)]
     if short:
@@ -130,6 +235,9 @@ def comparison_of(
     unfinished = ""
     if n_left:
         unfinished = f"{len(done)} of {len(done) + n_left} candidates, interrupted"
+    advice = advise(rows, setting, unfinished=unfinished)
+    if judging is not None and setting.n_queries < FEW_QUERIES and not unfinished:
+        advice = cautious(advice, scores, rows, setting, default_of(candidates).id)
     metrics = list(dict.fromkeys(map(str, chain.from_iterable(split.metrics for split in splits))))
     rule = [split.task.ignore_identical_ids for split in splits]
     parts = [*(split.digest for split in splits), *metrics, *(one.id for one in runner.candidates), *rule]
@@ -138,7 +246,7 @@ def comparison_of(
         rows=rows,
         by_split=by_split(scores),
         queries=_queries_of(splits),
-        advice=advise(rows, setting, unfinished=unfinished),
+        advice=advice,
         notes=notes,
         tasks=tasks,
         metrics=metrics,
@@ -146,8 +254,13 @@ def comparison_of(
         n_documents=sum(len(split.corpus) for split in splits),
         is_complete=not n_left,
         identity=hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest(),
-        written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        written=_now(),
+        judging=judging,
     )
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _queries_of(splits: Sequence[Split]) -> pd.DataFrame:

@@ -21,7 +21,9 @@ class Options:
         sample: keep N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones.
         strategies: try only these, or all (default: windows over whole documents, and one position strategy).
         target: the target length in tokens (default: windows read 95 % of the text, others 8 times the trained length).
-        quick: try the base, windows, late, BM25 and the hybrid alone, in one pass over the documents.
+        quick: try the base, windows, late, BM25 and the hybrid alone, in one pass over the documents (default: only
+            without judgements, or where rankings for judging are kept).
+        judge: also write a page that asks for judgements where they are missing; existing ones are kept.
         bm25: whether BM25 and the fusion with it take part.
         device: cpu, cuda, cuda:1, mps, ... (default: the best of this machine).
         dtype: the compute type of bases and their candidates: fp32, bf16 or fp16 (default: the type in their files).
@@ -33,7 +35,8 @@ class Options:
     sample: int | None = None
     strategies: str | Sequence[str] = ()
     target: int | str | None = None
-    quick: bool = False
+    quick: bool | None = None
+    judge: bool = False
     bm25: bool = True
     device: str | None = None
     dtype: DType | None = None

@@ -45,6 +45,7 @@ _LEGEND = {
     NEAR: f"Within {MARGIN:g}: the share of resamples in which it is less than {MARGIN:g} points behind all others. "
     "In one resample several can be so near, so these shares may add up to more than 100 %.",
     "standing": "Standing: behind, if the interval of the difference excludes 0; else not separated.",
+    "not judged": "Not judged: how many of its ten best documents nobody judged, which count as not relevant.",
     "operations": "Operations: floating-point operations to encode a document, as a multiple of the base's.",
     "read": "Read: the share of the documents' tokens that is read; unknown tokens count as not read.",
 }
@@ -123,6 +124,7 @@ def _cells(row: Row, rows: Sequence[Row], metric: str) -> dict[str, str]:
     cells["standing"] = row.standing
     cells |= {name: _spread(interval) for name, interval in row.metrics.items()}
     times = times_base(row, rows)
+    cells["not judged"] = _number(row.n_unjudged, 1)
     cells["operations"] = MISSING if times is None else f"{times:,.3g}x"
     cells["vectors"] = _number(cost.vectors, 2)
     cells["KB/doc"] = _number(cost.bytes and cost.bytes / 1024, 2)
@@ -364,10 +366,15 @@ COMPARISONS = "comparisons"
 PAGE = "compare.html"
 
 
+def folder_of(comparison: Comparison, output: Path) -> Path:
+    """Return the folder of a comparison, which has a hash of data, candidates and metrics in its name."""
+    return output / COMPARISONS / slug(f"{'+'.join(comparison.tasks)[:60]}-{comparison.identity[:8]}")
+
+
 def write_all(comparison: Comparison, output: Path, command: str) -> Path:
     """Write the page, the JSON and the scores of each query into the comparison's folder.
 
-    The folder's name has a hash of data, candidates and metrics, so the same command writes to the same folder.
+    The same command writes to the same folder.
 
     Args:
         comparison: the comparison.
@@ -377,7 +384,7 @@ def write_all(comparison: Comparison, output: Path, command: str) -> Path:
     Returns:
         The comparison's folder.
     """
-    folder = output / COMPARISONS / slug(f"{'+'.join(comparison.tasks)[:60]}-{comparison.identity[:8]}")
+    folder = folder_of(comparison, output)
     make_folder("the comparison's folder", folder)
     write_file(folder / "compare.json", as_json(comparison))
     write_file(folder / "scores.parquet", comparison.scores.to_parquet())

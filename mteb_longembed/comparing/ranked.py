@@ -1,4 +1,4 @@
-"""Rankings of another program as a scorer: a search engine, a reranker, a custom pipeline."""
+"""Rankings as a scorer: of another program, such as a search engine or a custom pipeline; and of an earlier run."""
 
 from __future__ import annotations
 
@@ -110,6 +110,37 @@ class Ranked:
             if ids:
                 notes.append(f"{self.meta.name} has {len(ids):,} {problem}, such as {min(ids)}.")
         return notes
+
+
+class KeptRankings:
+    """A scorer that repeats kept rankings.
+
+    Args:
+        meta: the metadata of the candidate.
+        rows: its rankings, as from `ranked_rows`.
+    """
+
+    def __init__(self, meta: ModelMeta, rows: pd.DataFrame) -> None:
+        self.meta = meta
+        self._of_text: Mapping[str, pd.Series] = {row["query"]: row for _, row in rows.iterrows()}
+        self._documents = Documents([], [])
+
+    def fit(self, documents: Documents) -> None:
+        """Keep the documents, whose indices are the columns of the matrix."""
+        self._documents = documents
+
+    def scores(self, queries: Sequence[str]) -> np.ndarray:
+        """Return the kept scores of the documents for each query, float64 `[queries, documents]`."""
+        scores = np.empty((len(queries), len(self._documents)))
+        for row, query in zip(scores, queries, strict=True):
+            kept = self._of_text[query]
+            row[:] = kept["floor"]
+            row[[self._documents.indices[key] for key in kept["documents"]]] = kept["scores"]
+        return scores
+
+    def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
+        """Return whole documents: a page reads the kept passages from the rows."""
+        return whole_documents(self._documents, indices)
 
 
 # ---- reading -----------------------------------------------------------------------------------------------

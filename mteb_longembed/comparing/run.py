@@ -20,7 +20,7 @@ from mteb_longembed.encoders.devices import tokens_at_once
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.evaluation.evaluate import evaluate
+from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.encoder import model_in
 from mteb_longembed.retrieval.encoding import Pass
@@ -29,7 +29,7 @@ from mteb_longembed.retrieval.hybrid import Hybrid
 from mteb_longembed.retrieval.lexical import make_bm25
 from mteb_longembed.retrieval.make import encoder_in, scorer_of, searching
 from mteb_longembed.retrieval.representation import Representation, repooled
-from mteb_longembed.retrieval.scorer import Scorer
+from mteb_longembed.retrieval.scorer import Scorer, whole_documents
 from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from mteb_longembed.sentences import Span
@@ -45,6 +45,7 @@ from .costs import (
     share_read_by_bm25,
     term_tokens,
 )
+from .ranked import KeptRankings
 
 #: Rounds of a speed measurement.
 _ROUNDS = 3
@@ -74,12 +75,14 @@ class Runner:
         splits: the data.
         candidates: all candidates; candidates that share a pass are pooled together.
         device: device of the models, None for the best device of this machine.
+        asked: the queries whose rankings are kept and repeated, judged or not; None to keep no rankings.
     """
 
     cache: Cache
     splits: Sequence[Split]
     candidates: Sequence[Candidate]
     device: str | None
+    asked: Split | None = None
     #: The one model that is loaded, mteb's object, by the name of its pass.
     _loaded: dict[str, Any] = field(default_factory=dict)
     #: The vectors of a pass on a split stay until the end.
@@ -92,14 +95,48 @@ class Runner:
         cost = self._cost(candidate)
         tables = []
         for split in self.splits:
+            rankings = self.rankings(candidate)
+            if not split.is_judged:
+                continue
             table = self.cache.find(candidate.meta, split)
             if table is None:
-                table = evaluate(self._scorer(candidate, split), split, candidate.tolerance)
+                scorer: Scorer
+                if rankings is not None and self.is_deep_enough(split):
+                    scorer = KeptRankings(candidate.meta, rankings)
+                else:
+                    scorer = self._scorer(candidate, split)
+                table = evaluate(scorer, split, candidate.tolerance)
                 self.cache.keep(candidate.meta, split, table)
             tables.append(table.assign(clusters=table["query"].map(split.clusters)))
+        if not tables:
+            return Done(candidate, pd.DataFrame(), cost)
         scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
         return Done(candidate, scores, cost)
+
+    def rankings(self, candidate: Candidate) -> pd.DataFrame | None:
+        """Return the rankings of a candidate with its passages, kept or made now; None if none are wanted."""
+        if self.asked is None:
+            return None
+        kept = self.cache.find_rankings(candidate.meta, self.asked)
+        if kept is not None:
+            return kept
+        scorer = self._scorer(candidate, self.asked)
+        documents = self.asked.documents
+        scorer.fit(documents)
+        texts = list(dict.fromkeys(self.asked.judged_queries.values()))
+        rows = ranked_rows(scorer, documents, texts, candidate.tolerance)
+        first = [[documents.indices[key] for key in ids] for ids in rows["first"]]
+        passages = self.passages(candidate, self.asked, texts, first)
+        passages = passages or whole_documents(documents, first)
+        rows["starts"] = [[start for start, _ in of_query] for of_query in passages]
+        rows["ends"] = [[end for _, end in of_query] for of_query in passages]
+        self.cache.keep_rankings(candidate.meta, self.asked, rows)
+        return rows
+
+    def is_deep_enough(self, split: Split) -> bool:
+        """Return whether the metrics of a split can be computed from kept rankings."""
+        return max(metric.rank for metric in split.metrics) + split.task.ignore_identical_ids <= DEPTH
 
     # ---- scorers -----------------------------------------------------------------------------------------
 
@@ -121,7 +158,7 @@ class Runner:
         if key not in self._passes:
             self._passes[key] = Pass(lambda: self._model(candidate))
             for other in self.candidates:
-                if other.passes == candidate.passes and self.cache.find(other.meta, split) is None:
+                if other.passes == candidate.passes and not self._is_finished(other, split):
                     # its error is reported when it runs
                     with suppress(LongEmbedError):
                         self._scorer(other, split)
@@ -146,8 +183,14 @@ class Runner:
             torch.cuda.empty_cache()  # nothing without CUDA
 
     def is_finished(self, candidate: Candidate) -> bool:
-        """Return whether earlier runs have saved all scores of a candidate."""
-        return all(self.cache.find(candidate.meta, split) is not None for split in self.splits)
+        """Return whether earlier runs have saved all scores of a candidate, or the rankings to make them from."""
+        return all(self._is_finished(candidate, split) for split in self.splits)
+
+    def _is_finished(self, candidate: Candidate, split: Split) -> bool:
+        if self.asked is None:
+            return self.cache.find(candidate.meta, split) is not None
+        is_enough = not split.is_judged or self.is_deep_enough(split)
+        return is_enough and self.cache.find_rankings(candidate.meta, self.asked) is not None
 
     def speed(self, candidate: Candidate) -> float | None:
         """Return the document tokens that a candidate's model encodes per second; None if not known."""

@@ -59,6 +59,7 @@ class Row:
         is_same: whether it scores every query as the best does.
         cost: the cost of encoding and storing the documents.
         metrics: further metrics with their intervals, by name.
+        n_unjudged: mean number of its ten best documents that nobody judged; None if no rankings are kept.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Row:
     is_same: bool = False
     cost: Cost = field(default_factory=Cost)
     metrics: Mapping[str, Interval] = field(default_factory=dict)
+    n_unjudged: float | None = None
 
     @property
     def is_good_enough(self) -> bool:
@@ -102,7 +104,9 @@ def _spread(name: str, interval: Mapping[str, float]) -> dict[str, float]:
 
 
 def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return rows as a table, indexed by candidate id."""
+    """Return rows as a table, indexed by candidate id; an empty one without rows."""
+    if not rows:
+        return pd.DataFrame()
     return pd.DataFrame([row.as_dict() for row in rows]).set_index("candidate")
 
 

@@ -26,7 +26,10 @@ UNKNOWN = 0.05
 
 #: `winner`: only the highest score is good enough. `good enough`: the cheapest candidate that is good enough.
 #: `undecided`: these queries do not decide. `only`: there is one candidate. `nothing`: too few queries for any claim.
-Verdict = Literal["winner", "good enough", "undecided", "only", "nothing"]
+#: `cautious`: few queries, judged on our page, so the default stays unless another candidate is clearly better.
+Verdict = Literal["winner", "good enough", "undecided", "only", "nothing", "cautious"]
+#: With fewer queries that were judged on our page, the choice is cautious.
+FEW_QUERIES = 50
 
 
 class Note(NamedTuple):
@@ -132,6 +135,45 @@ def advise(rows: Sequence[Row], setting: Setting | None = None, *, unfinished: s
         use = f"{unfinished}. So far: {use[0].lower()}{use[1:]}"
     sentences = (use, _certainty(verdict, recommended, rows, setting), _price(recommended, rows))
     return Advice(verdict, best.id, recommended.id, typed, *sentences)
+
+
+def cautious(
+    advice: Advice, scores: pd.DataFrame, rows: Sequence[Row], setting: Setting, default: str
+) -> Advice:
+    """Keep the default, unless another candidate is better by more than one standard error over clusters.
+
+    Source: the one-standard-error rule, Breiman et al. 1984; experiments/judging.md has what it costs and saves.
+
+    Args:
+        advice: the advice without caution.
+        scores: the scores of all candidates.
+        rows: the rows of `summarise`.
+        setting: the data of the comparison.
+        default: the id of the candidate that is used by default.
+    """
+    samples = resamples_of(scores, [row.id for row in rows])
+    by_id = {row.id: row for row in rows}
+    others = [row for row in rows if row.id != default]
+    better = [row for row in others if samples.is_better(default, row.id)]
+    chosen = better[0] if better else by_id[default]
+    questions = counted(setting.n_queries, "question", "questions")
+    use = f"{questions}: stay with {chosen.label}"
+    if better:
+        use = f"{questions}: use {chosen.label}"
+    rival = by_id[default] if better else next(iter(others), None)
+    if rival is not None:
+        # rows are in the order of their scores
+        first, second = (row for row in rows if row.id in (chosen.id, rival.id))
+        points = samples.difference(second.id, first.id).scaled(100)
+        lead = f"{points.mean:.1f} ({points.low:+.0f}, {points.high:+.0f})"
+        use += f"; {first.label} leads {second.label} by {lead}"
+    certainty = (
+        f"With fewer than {FEW_QUERIES} judged questions the default, {by_id[default].label}, stays unless another "
+        "candidate is better by more than one standard error."
+    )
+    typed = "" if chosen.kind == "own" else type_next(chosen, setting)
+    price = _price(chosen, rows)
+    return Advice("cautious", advice.best, chosen.id, typed, f"{use}.", certainty, price)
 
 
 # ---- beside the answer

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mteb_longembed.data.table import Source
 
-_KINDS = "tasks (-t, -b), --data FOLDER, or --corpus with --queries and --qrels"
+_KINDS = "tasks (-t, -b), --data FOLDER, or --corpus with --queries and perhaps --qrels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,9 @@ class Data:
         corpus: documents with an id and text: JSON Lines, CSV, TSV or Parquet, or a folder of such Parquet files, or of
             .txt and .md files; in Python also a table, a stream of rows or tables, or a dict.
         queries: queries in the same formats; queries with one label in a column `cluster` belong together, such as a
-            session.
-        qrels: query id, document id and score in the same formats, or TREC qrels.
+            session. Without them, and without judgements, a page takes typed ones.
+        qrels: query id, document id and score in the same formats, or TREC qrels. Without them, methods are ranked, and
+            a page asks for judgements.
         language: the language of your own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
 
     Raises:
@@ -53,8 +54,13 @@ class Data:
         n_kinds = sum([bool(self.tasks or self.benchmarks), self.folder is not None, n_files > 0])
         if n_kinds != 1:
             raise InputError(f"compare needs exactly one kind of data: {_KINDS}; got {n_kinds} kinds.")
-        if n_files not in (0, 3):
-            raise InputError("--corpus, --queries and --qrels belong together: give all three.")
+        lacks_corpus = n_files and self.corpus is None
+        lacks_queries = self.qrels is not None and self.queries is None
+        if lacks_corpus or lacks_queries:
+            raise InputError(
+                "--corpus, --queries and --qrels belong together: give all three, or leave out --qrels to judge on a "
+                "page, or --queries too to type them there."
+            )
         if self.language is not None and (self.tasks or self.benchmarks):
             raise InputError(
                 f"a language belongs to your own files, and tasks have their own: leave out {self.language!r}."
@@ -71,13 +77,16 @@ class Data:
         """Return the tasks, with their data or able to load them.
 
         Raises:
-            InputError: a task is not known, is given twice, or is not text retrieval; or the language is not known.
+            InputError: a task is not known, is given twice, or is not text retrieval; the language is not known; or
+                there are documents without queries.
             DataError: a file is missing or breaks a rule.
         """
         from mteb_longembed.data.task import beir_task, files_task, find_tasks
 
         if self.folder is not None:
             return [beir_task(self.folder, self.eval_splits or ["test"], language=self.language)]
-        if self.corpus is not None and self.queries is not None and self.qrels is not None:
+        if self.corpus is not None and self.queries is not None:
             return [files_task(self.corpus, self.queries, self.qrels, language=self.language)]
+        if self.corpus is not None:
+            raise InputError("documents without queries cannot be ranked: give --queries.")
         return find_tasks(self.tasks, self.benchmarks, self.eval_splits or ())

@@ -82,7 +82,7 @@ def beir_task(
     split, its judgements may be in `qrels.jsonl` (LongEmbed's own layout). Language and errors are as for `files_task`.
     """
     root = Path(folder).absolute()
-    qrels: dict[str, Source] = {}
+    qrels: dict[str, Source | None] = {}
     for split in splits:
         stems = [f"qrels/{split}"]
         if len(splits) == 1:
@@ -91,7 +91,9 @@ def beir_task(
     return OwnData(root.name, _find(root, ["corpus"]), _find(root, ["queries"]), qrels, language)
 
 
-def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str | None = None) -> OwnData:
+def files_task(
+    corpus: Source, queries: Source, qrels: Source | None, *, language: str | None = None
+) -> OwnData:
     """Return the task of documents, queries and judgements: files, DataFrames or dicts.
 
     Its name has a hash of the data, so results of different data never mix.
@@ -99,7 +101,7 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
     Args:
         corpus: as for `check.read_corpus`. Its texts are written to a temporary file.
         queries: as for `check.read_queries`.
-        qrels: as for `check.read_judgements`.
+        qrels: as for `check.read_judgements`; None for a task whose queries are not judged yet.
         language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 splits text by it. None: English.
 
     Raises:
@@ -111,7 +113,10 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
         stem = Path(corpus).name.partition(".")[0]
     if not isinstance(corpus, Iterator):
         corpus = _kept(corpus)
-    return OwnData(stem, corpus, _kept(queries), {"test": _kept(qrels)}, language)
+    judgements = None
+    if qrels is not None:
+        judgements = _kept(qrels)
+    return OwnData(stem, corpus, _kept(queries), {"test": judgements}, language)
 
 
 def _kept(source: Source) -> Source:
@@ -142,11 +147,13 @@ def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) ->
 class OwnData(AbsTaskRetrieval):
     """A task from your own data, which is read when the task is made, because its name depends on the content.
 
-    `stem` is the first part of its name, and `judgements` has the judgements of each split.
+    `stem` is the first part of its name, and `judgements` has the judgements of each split, None where there are none.
     """
 
     unjudged: dict[str, list[str]]  #: notes on queries that are left out, by split
     clusters: dict[str, str]  #: cluster labels of queries, as in their file
+    #: all judgements by split, also the ones of queries without a relevant document
+    judgements: dict[str, dict[str, dict[str, int]]]
     k_values = K_VALUES
     metadata = TaskMetadata(
         name="OwnData",
@@ -165,7 +172,7 @@ class OwnData(AbsTaskRetrieval):
         stem: str,
         documents: Source,
         queries: Source,
-        judgements: Mapping[str, Source],
+        judgements: Mapping[str, Source | None],
         language: str | None = None,
     ) -> None:
         #: The language of the files; None for English, which is the default everywhere.
@@ -209,7 +216,8 @@ class OwnData(AbsTaskRetrieval):
         queries = {query.id: query.text for query in query_rows}
         self.clusters = {query.id: query.cluster for query in query_rows if query.cluster}
         rows_of = {
-            split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()
+            split: None if source is None else check.read_judgement_rows(source)
+            for split, source in self.judgement_sources.items()
         }
         corpus = stored_table(check.read_texts(self.corpus_source))
         if isinstance(self.corpus_source, Iterator):
@@ -217,9 +225,20 @@ class OwnData(AbsTaskRetrieval):
         documents = dict.fromkeys(corpus["id"][:])
         self.dataset = {"default": {}}
         self.unjudged = {}
+        self.judgements = {}
         for split, rows in rows_of.items():
-            name = check.name_of(self.judgement_sources[split], "qrels")
+            self.unjudged[split] = []
+            if rows is None:
+                self.dataset["default"][split] = RetrievalSplitData(
+                    corpus=corpus,
+                    queries=text_table(queries),
+                    relevant_docs={key: {} for key in queries},
+                    top_ranked=None,
+                )
+                continue
+            name = check.name_of(cast("Source", self.judgement_sources[split]), "qrels")
             judgements = check.judged_scores(rows, queries, documents)
+            self.judgements[split] = judgements
             judged = {query: scores for query, scores in judgements.items() if any(scores.values())}
             if not judged:
                 raise DataError(
@@ -229,7 +248,6 @@ class OwnData(AbsTaskRetrieval):
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=corpus, queries=text_table(judged_queries), relevant_docs=judged, top_ranked=None
             )
-            self.unjudged[split] = []
             if len(judged_queries) < len(queries):
                 self.unjudged[split].append(
                     f"{name}: {len(queries) - len(judged_queries):,} of {len(queries):,} queries have no relevant "

@@ -25,7 +25,8 @@ K_VALUES = (1, 3, 5, 10)
 def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | None = None) -> str:
     """Return a hash of the data of a split: documents, queries, judgements and candidates.
 
-    It depends on the content, not on a name or a revision, so the same data in another format have the same hash.
+    It depends on the content, not on a name or a revision, so the same data in another format have the same hash. In
+    data with judgements, only judged queries count.
     """
     digest = hashlib.sha256(split.encode())
 
@@ -41,13 +42,15 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
         add(subset, task.metadata.eval_langs)
         corpus = data["corpus"]
         queries = data["queries"]
+        judged = any(data["relevant_docs"].values())
         for rows, columns in ((corpus, ("title", "text")), (queries, ("text", "instruction"))):
             is_corpus = rows is corpus
             add(is_corpus)
             present = [name for name in ("id", *columns) if name in rows.column_names]
             for batch in rows.select_columns(present).iter(batch_size=256):
                 for values in zip(*(batch[name] for name in present), strict=True):
-                    if is_corpus or data["relevant_docs"].get(values[0]):  # mteb drops the other queries
+                    # mteb drops the other queries
+                    if is_corpus or not judged or data["relevant_docs"].get(values[0]):
                         add(*values)
         for query, documents in sorted(data["relevant_docs"].items()):
             if documents:

@@ -10,13 +10,17 @@ import pandas as pd
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.retrieval.ranking import matrices
-from mteb_longembed.retrieval.scorer import Scorer
+from mteb_longembed.retrieval.scorer import Documents, Scorer
 
 from .metrics import TOLERANCE, decide_score, expected_score, group_ties
 from .split import Split
 
 #: Version of this file's rules. Saved scores of other versions are computed again.
 VERSION = "e7"
+#: Number of documents of a ranking that is kept, besides documents tied with the last one.
+DEPTH = 100
+#: Number of the first documents of a ranking that a page can ask about.
+N_FIRST = 10
 
 
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
@@ -35,7 +39,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     Raises:
         DataError: if no query has a relevant document, or the scorer does not return a matrix of numbers.
     """
-    if not any(max(documents.values()) > 0 for documents in split.judged.values()):
+    if not any(max(documents.values(), default=0) > 0 for documents in split.judged.values()):
         raise DataError(f"{', '.join(split.label)}: no query has a relevant document to be scored by.")
     scorer.fit(split.documents)
     texts = split.judged_queries
@@ -132,3 +136,38 @@ def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) ->
         if lowest == least:
             return ranked[kept]
         least = lowest
+
+
+def ranked_rows(
+    scorer: Scorer, documents: Documents, queries: Sequence[str], tolerance: float
+) -> pd.DataFrame:
+    """Return the best documents of each query, with all scores that decide a metric at rank `DEPTH` or above.
+
+    Returns:
+        One row for each query: query (its text), documents (ids, the best first), scores, floor (the score of all
+        documents that are not listed; minus infinity if they lie below or are not ranked), and first (at most
+        `N_FIRST` ids above the floor).
+    """
+    rows = []
+    matrix = chain.from_iterable(matrices(scorer, queries, len(documents)))
+    for query, returned in zip(queries, matrix, strict=True):
+        scores = np.array(returned, dtype=float)
+        listed = first_with_ties(scores, DEPTH, tolerance)
+        listed = listed[np.argsort(-scores[listed], kind="stable")]
+        floor = -np.inf
+        if len(listed) > DEPTH:
+            # many documents may be tied here, such as all without a term of the query: the others are fewer
+            room = tolerance * np.abs(scores[listed]).max()
+            start = len(listed) - 1
+            while start and scores[listed[start - 1]] - scores[listed[start]] <= room:
+                start -= 1
+            others = np.setdiff1d(np.argsort(-scores, kind="stable"), listed[start:])
+            if len(others) < len(listed) and np.isfinite(scores).all():
+                floor = float(scores[listed[start]])
+                listed = others[np.argsort(-scores[others], kind="stable")]
+        ids = [documents.ids[index] for index in listed]
+        values = scores[listed]
+        first = ids[: min(int((values > floor).sum()), N_FIRST)]
+        row = {"query": query, "documents": ids, "scores": values.tolist(), "floor": floor, "first": first}
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -138,6 +138,21 @@ class Resamples:
             return Interval(interval.mean, min(interval.low, 0.0), max(interval.high, 0.0))
         return interval
 
+    def is_better(self, first: str, second: str) -> bool:
+        """Return whether `second` is better than `first` by more than one standard error over clusters.
+
+        This is no claim, but a rule of choice; one cluster alone never decides.
+        """
+        a, b = self.names.index(first), self.names.index(second)
+        n = self.n_clusters
+        if n == 1:
+            return False
+        splits = np.split(self.scores[b] - self.scores[a], np.cumsum(self.sizes)[:-1])
+        residuals = self._by_cluster(np.hstack([one - one.mean() for one in splits]))
+        error = math.sqrt(float((residuals**2).sum()) / (n * (n - 1)))
+        # exactly one standard error, as if only one cluster differs, is not more
+        return self.means[second] - self.means[first] > error + _EQUAL
+
     def n_differing(self, first: str, second: str) -> int:
         """Count the clusters with a query on which two candidates score differently."""
         a, b = self.names.index(first), self.names.index(second)

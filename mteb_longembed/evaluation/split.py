@@ -1,6 +1,7 @@
 """One split of a task: its documents, queries and judgements, and their identity."""
 
 import copy
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,9 +53,15 @@ class Split:
         return self.data["corpus"]
 
     @cached_property
+    def is_judged(self) -> bool:
+        """Whether there is a judgement."""
+        return any(self.data["relevant_docs"].values())
+
+    @cached_property
     def judged(self) -> dict[str, Mapping[str, int]]:
-        """The judgements of each judged query."""
-        return {query: documents for query, documents in self.data["relevant_docs"].items() if documents}
+        """The judgements of each judged query; of each query, if nothing is judged yet."""
+        relevant = self.data["relevant_docs"]
+        return {query: documents for query, documents in relevant.items() if documents or not self.is_judged}
 
     @property
     def judged_queries(self) -> dict[str, str]:
@@ -87,6 +94,17 @@ class Split:
     def digest(self) -> str:
         """A hash of the data."""
         return data_identity(self.task, self.split, [self.subset])
+
+    @cached_property
+    def corpus_digest(self) -> str:
+        """A hash of the documents and their language, whatever the queries."""
+        digest = hashlib.sha256(self.documents.language.encode())
+        for key, text in zip(self.documents.ids, self.documents.texts, strict=False):
+            for part in (key, text):
+                raw = part.encode("utf-8", "surrogatepass")
+                digest.update(b"%d:" % len(raw))
+                digest.update(raw)
+        return digest.hexdigest()
 
     def left_out(self) -> list[str]:
         """Return notes on queries that are not scored and documents without text; none if there are none."""

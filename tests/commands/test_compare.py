@@ -25,7 +25,7 @@ from tests.own_data import beir
     ("line", "message"),
     [
         ([], "compare needs exactly one kind of data: .* got 0 kinds"),
-        (["--corpus", "x"], "--corpus, --queries and --qrels belong together"),
+        (["--queries", "x"], "--corpus, --queries and --qrels belong together"),
         (["-t", "LongEmbedPasskey", "--language", "deu"], "tasks have their own: leave out 'deu'"),
         (["-t", "LongEmbedPasskey", "--figure", "x.jpg"], "a figure is a .svg, .png or .pdf file"),
         (["-t", "LongEmbedPaskey"], "unknown task 'LongEmbedPaskey': did you mean 'LongEmbedPasskey'"),

@@ -21,7 +21,8 @@ FILES: dict[str, Any] = {"corpus": CORPUS, "queries": QUERIES, "qrels": QRELS}
     [
         ({}, "exactly one kind of data: .*; got 0 kinds"),
         ({"folder": "x", "tasks": ["y"]}, "got 2 kinds"),
-        ({"corpus": CORPUS, "queries": QUERIES}, "belong together: give all three"),
+        ({"queries": QUERIES, "qrels": QRELS}, "belong together: give all three"),
+        ({"corpus": CORPUS, "qrels": QRELS}, "belong together: give all three"),
         ({"tasks": ["LongEmbedQMSum"], "language": "deu-Latn"}, "tasks have their own: leave out 'deu-Latn'"),
         ({**FILES, "eval_splits": ["dev"]}, "eval_splits needs tasks or a folder"),
     ],
@@ -39,5 +40,7 @@ def test_files_and_a_folder_have_their_language_and_a_task_comes_once(tmp_path: 
     assert of_folder.metadata.eval_langs == ["deu-Latn"]
     with pytest.raises(InputError, match="each task may be compared once"):
         Data(tasks=[of_folder, copy(of_folder)]).load()
+    with pytest.raises(InputError, match="documents without queries cannot be ranked: give --queries"):
+        Data(corpus=CORPUS).load()
     with pytest.raises(InputError, match="eval_splits needs names of tasks, got a task object"):
         Data(tasks=[of_folder], eval_splits=["test"]).load()

@@ -1,0 +1,253 @@
+"""A page on which a person judges the documents that methods found: one file, no server, no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from mteb_longembed.data.check import read_corpus
+from mteb_longembed.data.task import OwnData
+from mteb_longembed.evaluation.evaluate import N_FIRST
+from mteb_longembed.evaluation.split import Split
+from mteb_longembed.files import make_folder, printable, write_file
+from mteb_longembed.retrieval.analyzer import Analyzer, Language
+from mteb_longembed.retrieval.passages import CUT, excerpt
+from mteb_longembed.sentences import Span
+
+from .candidates import Candidate
+from .labels import short_names
+
+PAGE = "judge.html"
+#: Maximum bytes of a page, and the characters of each whole text that are tried until the page is small enough.
+MOST_BYTES = 3_000_000
+_TEXT_LENGTHS = (20_000, 10_000, 5_000, 2_500, 1_200, 600, 0)
+#: Maximum passages of a document, characters of one and of a title; a shorter passage gets a margin.
+_N_PASSAGES = 3
+_PASSAGE = 240
+_MARGIN = 60
+_TITLE = 120
+#: Maximum characters of a passage, or of a whole document, in which the best sentences are searched.
+_SEARCHED = 4_000
+#: Words of at most this many letters, such as `who`, are marked only where a question has no others.
+_SHORT = 3
+#: Settings that do not make a method of its own in the order of documents.
+_VARIANTS = ("lexical_weight", "whiten")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Judging:
+    """Ranked methods that wait for judgements.
+
+    Args:
+        split: the queries, judged or not; None to have them typed on the page.
+        candidates: the methods, in the order of the page.
+        default: the id of the method that stays unless another one is clearly better.
+        rankings: the rows of `ranked_rows` with passages, by candidate id.
+        known: judgements that exist, which the page keeps and does not ask for: query id -> document id -> score.
+    """
+
+    split: Split | None = None
+    candidates: Sequence[Candidate] = ()
+    default: str = ""
+    rankings: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    known: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def write(self, path: Path, command: str) -> None:
+        """Write the page, of at most `MOST_BYTES` if its passages allow it. `command` is shown as the next one."""
+        make_folder("the folder of the page", path.parent)
+        data = self.data()
+        text = ""
+        for n_characters in _TEXT_LENGTHS:
+            text = _page({**data, "command": command, "documents": _cut(data["documents"], n_characters)})
+            if len(text.encode()) <= MOST_BYTES:
+                break
+        write_file(path, text)
+
+    def data(self) -> dict[str, Any]:
+        """Return the content of the page: questions, rankings and documents, which are referred to by index."""
+        if self.split is None:
+            return {"signature": self.signature, "questions": [], "documents": []}
+        documents = self.split.documents
+        language = Language.of(documents.language)
+
+        def text_of(key: str) -> str:
+            return documents.texts[documents.indices[key]]
+
+        index_of: dict[str, int] = defaultdict(lambda: len(index_of))
+        orders = self.orders()
+        clusters = self.split.task.clusters if isinstance(self.split.task, OwnData) else {}
+        by_text = [self.rankings[one.id].set_index("query").to_dict("index") for one in self.candidates]
+        questions = []
+        for query, text in self.split.judged_queries.items():
+            rows = [of_candidate[text] for of_candidate in by_text]
+            known = self.known.get(query, {})
+            seen = {key: index_of[key] for key in [*orders[query], *known]}
+            ranks = []
+            for candidate, row in zip(self.candidates, rows, strict=True):
+                ranks.append(list(_groups(row, seen, candidate.tolerance, len(documents))))
+            question = {
+                "id": query,
+                "text": printable(text),
+                "cluster": clusters.get(query, ""),
+                "terms": _marked(text, language),
+                "pool": [index_of[key] for key in orders[query]],
+                "passages": [_passages(text, key, text_of(key), rows, language) for key in orders[query]],
+                "ranks": ranks,
+                "known": {index_of[key]: score for key, score in known.items()},
+            }
+            questions.append(question)
+        titles = self._titles(index_of)
+        shown = [{"id": key, "title": titles.get(key, ""), "text": text_of(key)} for key in index_of]
+        labels = short_names(self.candidates)
+        return {
+            "signature": self.signature,
+            "candidates": [labels[one.id] for one in self.candidates],
+            "default": [one.id for one in self.candidates].index(self.default),
+            "questions": questions,
+            "documents": shown,
+        }
+
+    @property
+    def signature(self) -> str:
+        """A hash of documents and questions, under which a browser keeps judgements."""
+        if self.split is None:
+            return _hash()
+        return _hash(self.split.corpus_digest, self.split.judged_queries)
+
+    def orders(self) -> dict[str, list[str]]:
+        """Return for each query the documents among the ten best of a method, in the order in which they are shown.
+
+        A document has the sum of its reciprocal ranks over methods; variants of a method share one vote. Ties are in a
+        random order, which is always the same.
+        """
+        families: dict[str, list[pd.Series]] = defaultdict(list)
+        for candidate in self.candidates:
+            families[_family(candidate)].append(self.rankings[candidate.id].set_index("query")["first"])
+        orders = {}
+        for query, text in self.split.judged_queries.items() if self.split else ():
+            sums: dict[str, float] = defaultdict(float)
+            for members in families.values():
+                for ranked in members:
+                    for rank, key in enumerate(ranked[text], start=1):
+                        sums[key] += 1 / rank / len(members)
+            # rounded, because the order of a sum must not break a tie
+            keys = {key: (-round(total, 9), _hash(query, key)) for key, total in sums.items()}
+            orders[query] = sorted(keys, key=keys.__getitem__)
+        return orders
+
+    def unjudged(self, judged: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+        """Return the mean number of each candidate's ten best documents without a judgement, over judged queries."""
+        texts = self.split.judged_queries if self.split else {}
+        counts = {}
+        for candidate in self.candidates:
+            ranked = self.rankings[candidate.id].set_index("query")["first"]
+            missing = [len(set(ranked[texts[query]]) - known.keys()) for query, known in judged.items()]
+            counts[candidate.id] = sum(missing) / max(len(missing), 1)
+        return counts
+
+    def _titles(self, wanted: Mapping[str, int]) -> dict[str, str]:
+        """Return the titles of documents in files and tables; none of a stream, which cannot be read again."""
+        task = self.split.task if self.split else None
+        if not isinstance(task, OwnData):
+            return {}
+        rows = read_corpus(task.corpus_source)
+        return {one.id: printable(one.title[:_TITLE]) for one in rows if one.id in wanted}
+
+
+def _passages(
+    question: str, key: str, whole: str, rows: Sequence[Mapping[str, Any]], language: Language
+) -> list[str]:
+    """Return excerpts of the passages that methods found in a document, rather the narrow ones."""
+    spans: set[Span] = set()
+    for row in rows:
+        for shown_key, start, end in zip(row["first"], row["starts"], row["ends"], strict=True):
+            if shown_key == key:
+                spans.add((int(start), int(end)))
+    shown: list[Span] = []
+    for start, end in sorted(spans, key=lambda span: span[1] - span[0]):
+        overlaps = any(start < last and first < end for first, last in shown)
+        if not overlaps and len(shown) < _N_PASSAGES:
+            shown.append((start, end))
+    passages = []
+    for start, end in sorted(shown):
+        if end - start < _PASSAGE - 2 * _MARGIN:
+            start = whole.rfind(" ", 0, max(start - _MARGIN, 0)) + 1
+            end = min(end + _MARGIN, len(whole))
+        part = whole[start : min(end, start + _SEARCHED)]
+        passage = excerpt(part, question, _PASSAGE, language)
+        if start and not passage.startswith(CUT):
+            passage = f"{CUT} {passage}"
+        passages.append(printable(passage))
+    return list(dict.fromkeys(passages))
+
+
+def _marked(question: str, language: Language) -> list[str]:
+    """Return the words of a question to mark in texts; short ones only if there are no others."""
+    forms = sorted({form for _, form in Analyzer(language).query_terms(question)})
+    return [form for form in forms if len(form) > _SHORT] or forms
+
+
+def _groups(
+    row: Mapping[str, Any], seen: Mapping[str, int], tolerance: float, n_documents: int
+) -> Iterator[list[int]]:
+    """Yield the groups of tied documents that reach into the ten best: their number, and the seen ones among them."""
+    n_above = sum(score > row["floor"] for score in row["scores"])
+    scores, ids = list(row["scores"])[:n_above], list(row["documents"])[:n_above]
+    room = tolerance * max(map(abs, scores[:N_FIRST]), default=0.0)
+    start = 0
+    while start < min(N_FIRST, len(ids)):
+        end = start + 1
+        while end < len(ids) and scores[end - 1] - scores[end] <= room:
+            end += 1
+        yield [end - start, *(seen[key] for key in ids[start:end] if key in seen)]
+        start = end
+    if start < N_FIRST and row["floor"] > -float("inf"):
+        listed = set(row["documents"])
+        yield [n_documents - len(listed), *(index for key, index in seen.items() if key not in listed)]
+
+
+def _family(candidate: Candidate) -> str:
+    """Return the name of a candidate without the settings of its variants."""
+    if candidate.bm25 is not None:
+        return "bm25"
+    stem, colon, settings = candidate.id.rpartition(":")
+    kept = [part for part in settings.split(",") if part.partition("=")[0] not in _VARIANTS]
+    return f"{stem}{colon}{','.join(kept)}"
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def _cut(documents: Sequence[Mapping[str, str]], n: int) -> list[dict[str, str]]:
+    """Return documents with at most `n` characters of text, and a sentence where more are left out."""
+    cut = [{**one, "text": one["text"][:n], "cut": ""} for one in documents]
+    for one, whole in zip(cut, documents, strict=True):
+        if len(whole["text"]) > n:
+            one["cut"] = f"Cut after {n:,} of {len(whole['text']):,} characters; your file has the rest."
+    return cut
+
+
+def _page(data: Mapping[str, Any]) -> str:
+    folder = files("mteb_longembed.comparing")
+    script = (folder / "judge.js").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    template = environment.from_string((folder / "judge.html.j2").read_text(encoding="utf-8"))
+    packed = zlib.compress(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), 9)
+    return template.render(
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        data=base64.b64encode(packed).decode(),
+    )
