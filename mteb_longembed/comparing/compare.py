@@ -138,8 +138,8 @@ def compare(
         raise InputError(f"compare must finish at least one candidate, got none ({notes[-1].text}).")
     comparison = comparison_of(splits, runner, done, notes, n_left=n_left)
     if comparison.is_complete and comparison.is_judged:
-        # optional on the page: a model that has become unavailable shows no passages
-        with suppress(LongEmbedError, OSError):
+        # optional on the page: a model that has become unavailable shows none, and an interrupt ends the search
+        with suppress(LongEmbedError, OSError, KeyboardInterrupt):
             passages = shown_passages(comparison, runner, [one.candidate for one in done])
             comparison = replace(comparison, passages=passages)
     runner.free()

@@ -16,6 +16,7 @@ from sentence_transformers.util import get_device_name
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.encoders.batching import shared_bar
+from mteb_longembed.encoders.checkpoint import open_checkpoint
 from mteb_longembed.encoders.devices import tokens_at_once
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
@@ -24,7 +25,7 @@ from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.encoder import model_in
 from mteb_longembed.retrieval.encoding import Pass
-from mteb_longembed.retrieval.experiments import is_own, load_own
+from mteb_longembed.retrieval.experiments import load_resolved
 from mteb_longembed.retrieval.hybrid import Hybrid
 from mteb_longembed.retrieval.lexical import make_bm25
 from mteb_longembed.retrieval.make import encoder_in, scorer_of, searching
@@ -169,7 +170,12 @@ class Runner:
         name = candidate.passes
         if name not in self._loaded:
             self.free()
-            loaded = load_own(name, self.device) if is_own(name) else mteb.get_model(name, device=self.device)
+            if candidate.model is None:
+                loaded = mteb.get_model(name, device=self.device)
+            else:
+                loaded = load_resolved(
+                    open_checkpoint(replace(candidate.model, vectors=None)), device=self.device
+                )
             self._loaded[name] = encoder_in(loaded)
         return self._loaded[name]
 

@@ -214,6 +214,13 @@ def load_own(name: str, device: str | None = None) -> LoadedModel:
         LongEmbedError: if the name is invalid, does not fit its base, or the base cannot be loaded.
     """
     checkpoint, settings = resolve(name)
+    return load_resolved(checkpoint, settings, device)
+
+
+def load_resolved(
+    checkpoint: Checkpoint, settings: SearchSettings = _PLAIN, device: str | None = None
+) -> LoadedModel:
+    """Load the object that searches by a model with some search settings."""
     loaded = loaded_search(load_checkpoint(checkpoint, device), settings)
     loaded.mteb_model_meta = model_meta(checkpoint, MODEL_REGISTRY.get, settings)
     return loaded

@@ -11,8 +11,8 @@ from mteb.models.model_meta import ModelMeta
 from tqdm.auto import tqdm
 
 import mteb_longembed
-from mteb_longembed.comparing import candidates as naming
 from mteb_longembed.comparing import compare as comparing
+from mteb_longembed.comparing import run
 from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.run import Done
@@ -36,21 +36,21 @@ def small(base) -> list[Candidate]:
 def test_the_ranking_is_that_of_mteb_and_each_model_is_loaded_once_and_alone(
     base, task, small, tmp_path, monkeypatch
 ) -> None:
-    load = mteb.get_model
+    load = run.load_resolved
     alive = weakref.WeakSet()
     names = []
 
-    def recorded(name: str, **options: Any) -> Any:
+    def recorded(checkpoint: Any, **options: Any) -> Any:
         gc.collect()
         assert not alive, "the model before is still there"
-        names.append(name)
-        model = load(name, **options)
+        names.append(checkpoint.spec.name())
+        model = load(checkpoint, **options)
         alive.add(model)
         return model
 
-    monkeypatch.setattr(naming.mteb, "get_model", recorded)
+    monkeypatch.setattr(run, "load_resolved", recorded)
     compared = compare(small, task, tmp_path)
-    assert sorted(names) == sorted(candidate.name for candidate in small)
+    assert sorted(names) == sorted(candidate.model.name() for candidate in small)
     summary = compared.to_dataframe()
     assert {name.removeprefix(base) for name in summary.index} == {"+none@16", "+gp@128", "+rp@128"}
     assert compared.setting.n_queries == 12 and len(compared.scores) == 3 * 12
@@ -109,16 +109,16 @@ def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tm
 def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
     base, task, small, tmp_path, monkeypatch
 ) -> None:
-    load = mteb.get_model
+    load = run.load_resolved
     names = ["before", "anything"]
 
-    def interrupted(name: str, **options: Any) -> Any:
-        names.append(name)
+    def interrupted(checkpoint: Any, **options: Any) -> Any:
+        names.append(checkpoint.spec.name())
         if len(names) == 3:
             raise KeyboardInterrupt
-        return load(name, **options)
+        return load(checkpoint, **options)
 
-    monkeypatch.setattr(naming.mteb, "get_model", interrupted)
+    monkeypatch.setattr(run, "load_resolved", interrupted)
     with pytest.raises(KeyboardInterrupt):
         compare(small, task, tmp_path)
     names.clear()
@@ -128,6 +128,15 @@ def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
     again = compare(small, task, tmp_path)
     assert len(again.summary) == 3 and again.is_complete
     assert names[3:] == names[2:3]
+
+
+def test_an_interrupt_after_the_last_candidate_answers(base, task, small, tmp_path, monkeypatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparing, "shown_passages", interrupted)
+    found = compare(small, task, tmp_path)
+    assert len(found.summary) == 3 and found.is_complete and found.advice.use and found.passages.empty
 
 
 def test_without_a_candidate_and_with_options_that_are_none_there_is_one_sentence(base, task, tmp_path):
