@@ -33,7 +33,7 @@ FILES = [
 LINES = [
     (f"{file.relative_to(ROOT)}:{number}: {line.strip()}", line)
     for file in FILES
-    if file != Path(__file__)
+    if file not in (Path(__file__), ROOT / "tests" / "test_small_faults.py")  # which write the old words
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
 ]
 

@@ -16,6 +16,7 @@ from mteb_longembed.encoders.build import load_checkpoint
 from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.positions import setting
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers, silence
 from mteb_longembed.names import Settings, is_extended_name
@@ -32,7 +33,7 @@ _PLAIN = SearchSettings()
 
 def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
     """Return the metadata of the model of one of our names, at a commit, branch or tag of its base."""
-    spec, _ = read_name(name)
+    spec, settings = read_name(name)
     entry = ZOO.get(spec.base)
     known = find(entry.hub_id if entry else spec.base)
     if known is not None and "API" in known.framework:
@@ -40,24 +41,27 @@ def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMet
             f"{known.name} runs behind an API, and nothing in it can be extended: run it as it is, with "
             f"mteb run -m {known.name}."
         )
-    checkpoint, settings = resolve(name, revision)
-    return model_meta(checkpoint, find, settings)
+    return model_meta(_resolved(spec, settings, revision), find, settings)
 
 
-def resolve(name: str, revision: str | None = None) -> tuple[Checkpoint, SearchSettings]:
+def resolve(name: str) -> tuple[Checkpoint, SearchSettings]:
     """Return the model and the search settings that a name requests. No weights are read.
 
     Args:
         name: the name of an extended model, or a folder.
-        revision: commit, branch or tag of the base, if the name has none.
 
     Raises:
         LongEmbedError: if the name is invalid, does not fit its base, or the base cannot be read.
     """
     spec, settings = read_name(name)
+    return _resolved(spec, settings), settings
+
+
+def _resolved(spec: ModelSpec, settings: SearchSettings, revision: str | None = None) -> Checkpoint:
+    """Return the model of a specification, perhaps at a revision, if the settings fit it."""
     checkpoint = open_checkpoint(replace(spec, revision=revision or spec.revision))
     settings.check_fits(checkpoint)
-    return checkpoint, settings
+    return checkpoint
 
 
 def model_meta(
