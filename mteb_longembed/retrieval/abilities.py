@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from mteb_longembed.values import Precision
+
 from .scorer import Documents
 
 if TYPE_CHECKING:
@@ -51,3 +53,6 @@ class ScorerWithVectors(Protocol):
     @property
     def shown(self) -> PassScorer:
         """The scorer whose passages are shown."""
+
+    def store_as(self, precision: Precision) -> None:
+        """Store vectors at a precision. The scorer must have no documents yet."""

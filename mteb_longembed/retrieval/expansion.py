@@ -8,6 +8,9 @@ from scipy import sparse
 from sentence_transformers.util import dot_score, semantic_search
 
 from mteb_longembed.encoders.whitening import unit
+from mteb_longembed.values import Precision
+
+from .codecs import CODECS
 
 #: Texts -> their vectors, `[texts, d]`.
 Encode = Callable[[Sequence[str]], np.ndarray]
@@ -32,12 +35,19 @@ class QueryExpansion:
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
-        self._vectors: dict[str, np.ndarray] = {}
+        self._codec = CODECS["fp32"]()
+        #: The code of each term's vector.
+        self._codes: dict[str, np.ndarray] = {}
         self._terms: list[str] = []
         self._mean = np.zeros(0, np.float32)
         self._unit = np.zeros((0, 0), np.float32)
         #: The neighbours of earlier query terms: their ids and cosines.
         self._known: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def store_as(self, precision: Precision) -> None:
+        """Store the vectors of terms exactly, or for a precision below fp32 in 8 bits."""
+        self._codec = CODECS["fp32" if precision == "fp32" else "int8"]()
+        self._codes = {}
 
     def fit(self, terms: Sequence[str]) -> None:
         """Encode the terms of an index, except terms that are encoded already."""
@@ -81,21 +91,27 @@ class QueryExpansion:
             self._known[term] = ids, np.array([hit["score"] for hit in near], np.float32)
 
     def _read(self, terms: Sequence[str]) -> np.ndarray:
-        new = [term for term in dict.fromkeys(terms) if term not in self._vectors]
+        return self._codec.decode(self._codes_of(terms))
+
+    def _codes_of(self, terms: Sequence[str]) -> np.ndarray:
+        new = [term for term in dict.fromkeys(terms) if term not in self._codes]
         if new:
-            self._vectors.update(zip(new, np.asarray(self._encode(new), np.float32), strict=True))
-        return np.stack([self._vectors[term] for term in terms])
+            codes = self._codec.encode(np.asarray(self._encode(new), np.float32))
+            self._codes.update(zip(new, codes, strict=True))
+        return np.stack([self._codes[term] for term in terms])
 
     # ---- saving ------------------------------------------------------------------------------------------
 
     def state(self) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the arrays that `restore` needs, by name."""
         if self._terms:
-            yield "vectors", self._read(self._terms)
+            yield "vectors", self._codes_of(self._terms)
 
     def restore(self, state: Mapping[str, np.ndarray], terms: Sequence[str]) -> None:
         """Restore the term vectors of a saved index."""
         self._terms = list(terms)
         if self._terms:
-            self._vectors = dict(zip(terms, state["vectors"], strict=True))
-            self._centre(state["vectors"])
+            codes = state["vectors"]
+            self._codec = CODECS["int8" if codes.dtype == np.uint8 else "fp32"]()
+            self._codes = dict(zip(terms, codes, strict=True))
+            self._centre(self._codec.decode(codes))

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_ndtr
 
+from mteb_longembed.values import Precision
+
 from .pass_scorer import PassScorer
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Span
@@ -115,6 +117,11 @@ class Hybrid:
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Return the passages of the last vectors."""
         return self.shown.passages(queries, indices)
+
+    def store_as(self, precision: Precision) -> None:
+        """Store the vectors at a precision, and the vectors of terms in at most 8 bits if they are not exact."""
+        self.shown.store_as(precision)
+        self.lexical.store_as(precision)
 
     @property
     def versions(self) -> dict[str, str]:

@@ -111,4 +111,6 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
     expansion = None
     if encoded.kind == "dense":  # others embed no terms
         expansion = QueryExpansion(partial(encoded.text_rows, parts[0].representation))
-    return Hybrid(parts, PassageBM25(bm25, expansion=expansion), settings.lexical_weight or LEXICAL_WEIGHT)
+    hybrid = Hybrid(parts, PassageBM25(bm25, expansion=expansion), settings.lexical_weight or LEXICAL_WEIGHT)
+    hybrid.lexical.store_as(parts[0].representation.precision)
+    return hybrid

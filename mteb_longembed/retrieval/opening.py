@@ -114,4 +114,4 @@ def store_as(scorer: Scorer, precision: Precision) -> None:
         raise InputError(
             f"a precision is one of dense vectors, got {precision} with {full_name(scorer.meta)}: leave it out."
         )
-    scorer.shown.encoded.store_as(precision)
+    scorer.store_as(precision)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.values import Precision
 
 from .encoding import Pass
 from .passages import short_windows
@@ -150,6 +151,10 @@ class PassScorer(ABC):
         return short_windows(self.encoded.documents.texts[index][: read[1]]) or [read]
 
     # ---- saving ------------------------------------------------------------------------------------------
+
+    def store_as(self, precision: Precision) -> None:
+        """Store the vectors of the pass at a precision. It must have no documents yet."""
+        self.encoded.store_as(precision)
 
     @property
     def versions(self) -> dict[str, str]:

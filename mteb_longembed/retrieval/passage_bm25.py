@@ -13,6 +13,7 @@ import Stemmer
 from scipy import sparse
 
 from mteb_longembed.sentences import WORDS_PER_TOKEN
+from mteb_longembed.values import Precision
 from mteb_longembed.word_borders import first_words
 
 from .analyzer import NO_TERM, Analyzer, Language, Terms
@@ -345,6 +346,11 @@ class PassageBM25:
         self._counts = np.append(self._counts, list(map(len, spans)))
 
     # ---- saving ------------------------------------------------------------------------------------------
+
+    def store_as(self, precision: Precision) -> None:
+        """Store the vectors of terms for query expansion exactly, or in 8 bits. There must be no documents yet."""
+        if self._expansion is not None:
+            self._expansion.store_as(precision)
 
     @property
     def versions(self) -> dict[str, str]:

@@ -375,6 +375,7 @@ def test_adapt_and_a_name_with_whiten_are_one_model(plain: Path, tail: str) -> N
         assert np.abs(got - row).max() < 1e-4
 
 
+@pytest.mark.filterwarnings("ignore:The fill_missing parameter:DeprecationWarning")  # of mteb itself
 def test_two_adapted_models_of_one_base_have_two_revisions(plain: Path) -> None:
     def adapted(documents: list[str]) -> Any:
         return tiny.adapted(str(plain), documents)

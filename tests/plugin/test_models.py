@@ -87,6 +87,7 @@ def replaced() -> set[str]:
     return names
 
 
+@pytest.mark.filterwarnings("ignore:The fill_missing parameter:DeprecationWarning")  # of mteb itself
 def test_mteb_describes_a_stock_model_and_writes_its_results_as_without_us(base_folder) -> None:
     describe = "from_sentence_transformer_model"
     others = {"from_multi_vector_encoder_model", "from_sparse_encoder_model"}
