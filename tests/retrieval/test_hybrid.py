@@ -121,6 +121,7 @@ def test_a_query_of_tokens_counts_by_its_surprise(folder: Any) -> None:
     of_late = make_scorer(f"{folder}+late@128", "cpu")
     assert isinstance(of_late, VectorScorer)
     expansion = QueryExpansion(partial(of_late.encoded.text_rows, of_late.representation))
+    expansion.store_as("int8")  # as the vectors of the hybrid
     lexical = MTEBSearch(PassageBM25(BM25Settings(window=200), expansion=expansion))
     hybrid = longembed.search(f"{folder}+hybrid@128:lexical_weight=0.5", device="cpu").protocol
     for model in (late, lexical, hybrid):

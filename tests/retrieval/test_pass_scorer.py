@@ -93,7 +93,7 @@ def test_no_temperature_is_estimated_to_save_a_scorer_that_needs_none(fusion, ma
     scorer = counting(settings, made)
     scorer.fit(documents(3))
     reader = saved(scorer, tmp_path)
-    assert scorer.n_estimates == 0 and reader.settings == {}
+    assert scorer.n_estimates == 0 and not any("temperature" in name for name in reader.settings)
     opened = counting(settings, made)
     opened.restore(reader, documents(3))
     assert opened.scores(["cat"]).shape == (1, 3)

@@ -116,7 +116,7 @@ def test_windows_hold_every_character_but_blanks_once_and_in_order(text: str) ->
 
 @pytest.mark.parametrize("tail", ["+none", WINDOWS, "+pcw@64:query=tokens,vectors=4"])
 def test_a_text_scores_as_it_would_as_a_document(folder: Path, tail: str) -> None:
-    made = longembed.search(f"{folder}{tail}", device="cpu")
+    made = longembed.search(f"{folder}{tail}", device="cpu", precision="fp32")
     texts = {f"d{i}": tiny.text(4, i) for i in range(5)}  # each is one vector
     made.add(list(texts), list(texts.values()))
     (want,) = made.scorer.scores([QUERY])
