@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import get_args
 
-from mteb_longembed.commands import JSON
+from mteb_longembed.commands import JSON, check_device_form
 from mteb_longembed.errors import InputError
 from mteb_longembed.values import Precision
 
@@ -44,7 +44,10 @@ def main(args: argparse.Namespace) -> int:
         IndexFolderError: if `--check` finds a damaged file.
         DataError: if the corpus is empty or breaks a rule.
     """
+    from mteb_longembed.data.look import check_exists, survey
+    from mteb_longembed.retrieval.settings import check_name
     from mteb_longembed.retrieval.storage import Reader, check_new
+    from mteb_longembed.values import check_language_form
 
     if args.check is not None:
         reader = Reader(args.check)
@@ -60,6 +63,16 @@ def main(args: argparse.Namespace) -> int:
                 f"{shown} is needed to build an index: index MODEL --corpus DOCUMENTS --to FOLDER."
             )
     check_new(args.to)
+    check_name(args.model)
+    check_device_form(args.device)
+    if args.language is not None:
+        check_language_form(args.language)
+    check_exists(args.corpus)
+    survey(args.corpus)
+    if args.device is not None:
+        from mteb_longembed.encoders.devices import check_device
+
+        check_device(args.device)
     from mteb_longembed.retrieval.opening import search
     from mteb_longembed.retrieval.recommended import recommended
 

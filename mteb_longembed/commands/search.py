@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import JSON
+from mteb_longembed.commands import JSON, check_device_form
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
 if TYPE_CHECKING:
+    from mteb_longembed.data.look import Survey
     from mteb_longembed.retrieval.hit import Hit
     from mteb_longembed.retrieval.searcher import Searcher
 
@@ -66,11 +67,12 @@ def main(args: argparse.Namespace) -> int:
 
     if args.json and args.full:
         raise InputError("--json has whole passages: leave out --full.")
+    documents = _look(args)
     if args.device is not None:
         from mteb_longembed.encoders.devices import check_device
 
         check_device(args.device)
-    searcher = _searcher(args)
+    searcher = _searcher(args, documents)
     queries = [without_surrogates(query) for query in args.query]
     hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
     if searcher.empty:
@@ -92,12 +94,14 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _searcher(args: argparse.Namespace) -> Searcher:
-    """Open a saved index, or the cached index of the corpus, or build one."""
+def _look(args: argparse.Namespace) -> Survey | None:
+    """Check all arguments, and count the documents; None for a saved index. No torch, no mteb."""
+    from mteb_longembed.data.look import check_exists, survey
     from mteb_longembed.files import holds_index
-    from mteb_longembed.retrieval.index_cache import read_through_cache
-    from mteb_longembed.retrieval.opening import open_index, search
+    from mteb_longembed.retrieval.settings import check_name
+    from mteb_longembed.values import check_language_form
 
+    check_device_form(args.device)
     if holds_index(Path(args.model)):
         if args.corpus is not None:
             raise InputError(f"{args.model} is an index, which has its documents: leave out --corpus.")
@@ -105,14 +109,28 @@ def _searcher(args: argparse.Namespace) -> Searcher:
             raise InputError(f"{args.model} is an index, which has its language: leave out --language.")
         if not args.cache:
             raise InputError(f"{args.model} is an index, of which nothing is cached: leave out --no-cache.")
+        return None
+    check_name(args.model)
+    if args.corpus is None:
+        raise InputError(f"--corpus is needed, because {args.model} is not the folder of a saved index.")
+    check_exists(args.corpus)
+    _check_runs_model(args.model, args)
+    if args.language is not None:
+        check_language_form(args.language)
+    return survey(args.corpus)
+
+
+def _searcher(args: argparse.Namespace, documents: Survey | None) -> Searcher:
+    """Open a saved index, or the cached index of the corpus, or build one."""
+    from mteb_longembed.retrieval.index_cache import read_through_cache
+    from mteb_longembed.retrieval.opening import open_index, search
+
+    if documents is None:
         searcher = open_index(args.model, device=args.device, passages=args.passages)
         _check_runs_model(searcher.name, args)
         return searcher
-    if args.corpus is None:
-        raise InputError(f"--corpus is needed, because {args.model} is not the folder of a saved index.")
     from mteb_longembed.retrieval.recommended import describe, recommended
 
-    _check_runs_model(args.model, args)
     name = recommended(args.model)
     if name != args.model:
         text = describe(name)
@@ -121,7 +139,7 @@ def _searcher(args: argparse.Namespace) -> Searcher:
         )
 
     searcher = search(name, device=args.device, passages=args.passages, language=args.language)
-    _warn_of_unread_text(searcher, args.corpus)
+    _warn_of_unread_text(searcher, documents)
     folder = None
     if args.cache:
         folder = read_through_cache(searcher, args.corpus)
@@ -143,16 +161,12 @@ def _check_runs_model(name: str, args: argparse.Namespace) -> None:
             raise InputError(f"{name} runs no model: leave out {option}.")
 
 
-def _warn_of_unread_text(searcher: Searcher, corpus: Path) -> None:
+def _warn_of_unread_text(searcher: Searcher, documents: Survey) -> None:
     """Report the share of a corpus that a model does not read, before it encodes. Estimated from characters."""
-    from mteb_longembed.data.check import read_texts
-    from mteb_longembed.encoders.tokens import estimated_tokens
-
     most = searcher.scorer.meta.max_tokens
     if most is None:
         return
-    lengths = [estimated_tokens(text) for _, text in read_texts(corpus)]
-    share = sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
+    share = documents.share_unread(most)
     if share > _MOST_CUT:
         _note(
             f"about {100 * share:.0f} % of the text is not read; a name with +pcw@LENGTH reads all (docs/search.md)."

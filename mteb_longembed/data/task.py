@@ -16,7 +16,8 @@ from mteb.languages import check_language_code
 from mteb.types import PromptType
 
 from mteb_longembed.data import check
-from mteb_longembed.data.table import ENDINGS, TREC, Source, ending_of
+from mteb_longembed.data.look import beir_files
+from mteb_longembed.data.table import Source
 from mteb_longembed.data.text_table import stored_table, text_table
 from mteb_longembed.data.texts import K_VALUES, data_identity
 from mteb_longembed.errors import DataError, InputError
@@ -81,14 +82,8 @@ def beir_task(
     Source: BEIR, https://github.com/beir-cellar/beir. Each file may have any format of `table.py`. If there is only one
     split, its judgements may be in `qrels.jsonl` (LongEmbed's own layout). Language and errors are as for `files_task`.
     """
-    root = Path(folder).absolute()
-    qrels: dict[str, Source | None] = {}
-    for split in splits:
-        stems = [f"qrels/{split}"]
-        if len(splits) == 1:
-            stems.append("qrels")
-        qrels[split] = _find(root, stems, (*ENDINGS, *TREC))
-    return OwnData(root.name, _find(root, ["corpus"]), _find(root, ["queries"]), qrels, language)
+    corpus, queries, qrels = beir_files(folder, splits)
+    return OwnData(Path(folder).absolute().name, corpus, queries, {**qrels}, language)
 
 
 def files_task(
@@ -126,22 +121,6 @@ def _kept(source: Source) -> Source:
     if isinstance(source, Iterator):
         return list(source)
     return source
-
-
-def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) -> Path:
-    """Find the only file whose path without extension is one of these."""
-    matching = []
-    for stem in stems:
-        for path in sorted(root.glob(f"{stem}*")):
-            is_named_so = path.name.partition(".")[0] == Path(stem).name
-            if is_named_so and ending_of(path) in endings and path.is_file():
-                matching.append(path)
-    if len(matching) != 1:
-        names = " and ".join(str(path.relative_to(root)) for path in matching)
-        raise DataError(
-            f"{root}: expected one file {stems[0]} ({', '.join(ENDINGS)}), found {names or 'none'}."
-        )
-    return matching[0]
 
 
 class OwnData(AbsTaskRetrieval):
