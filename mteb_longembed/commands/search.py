@@ -175,7 +175,7 @@ def _warn_of_unread_text(searcher: Searcher, documents: Survey) -> None:
 
 def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) -> None:
     """Print the hits of each question with their best sentences, chosen by a model or by shared terms."""
-    from mteb_longembed.retrieval.passages import excerpt
+    from mteb_longembed.retrieval.passages import excerpt, whole_sentences
 
     scores = None
     if searcher.vector_scorer is not None and searcher.shows_passages:
@@ -187,10 +187,10 @@ def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) 
             print("No document has a term of the question.")
         for rank, hit in enumerate(hits, start=1):
             print(f"{rank}. {hit.score:.3f}  {printable(hit.id)}  characters {hit.start:,} to {hit.end:,}")
-            shown = len(hit.passage) if full else _SHOWN
-            passage = excerpt(
-                hit.passage, query, shown, searcher.language, hit.matched_terms.values(), scores
-            )
+            start, end = whole_sentences(hit.document, hit.start, hit.end)
+            shown = end - start if full else _SHOWN
+            text = hit.document[start:end]
+            passage = excerpt(text, query, shown, searcher.language, hit.matched_terms.values(), scores)
             print(textwrap.indent(textwrap.fill(printable(passage), 100), "   "))
             matched = [
                 f"{query_term} -> {term}"

@@ -23,7 +23,7 @@ from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import counted, make_folder, printable, slug, write_file
 
 from .failures import N_FAILURES, base_row, failures
-from .figure import COLOURS, draw_costs, draw_figure
+from .figure import COLOURS, draw_costs, draw_figure, first_rows
 from .summary import MARGIN, Row, is_number
 from .verdict import percent, times_base
 
@@ -284,9 +284,14 @@ def page(comparison: Comparison, command: str = "") -> str:
     script = (folder / "sort.js").read_text(encoding="utf-8")
     scatter = draw_costs(comparison)
     of_failures = failures_table(comparison)
+    first = first_rows(comparison.rows)
+    others = None
+    if len(first) < len(comparison.rows):
+        others = _picture(draw_figure(comparison), "all")
     return template.render(
         comparison=comparison,
-        standings=_picture(draw_figure(comparison), "standings"),
+        standings=_picture(draw_figure(comparison, first), "standings"),
+        all_standings=others,
         scatter=scatter and _picture(scatter, "costs"),
         tables=[*tables(comparison), *([of_failures] if of_failures else [])],
         facts=facts,

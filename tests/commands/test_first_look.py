@@ -1,6 +1,7 @@
 """Every argument and file is looked at before torch, transformers and mteb are imported."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +123,33 @@ def test_a_wrong_argument_or_file_is_reported_before_anything_large_is_imported(
     status, message, large = outcomes[number]
     assert (status, large) == (2, [])
     assert CASES[number].message in message and message.count("\n") == 1
+
+
+#: Counts attempts to reach any host, none of which answers.
+ALONE = """
+import socket, sys
+attempts = []
+def refused(*args, **kwargs):
+    attempts.append(args)
+    raise socket.gaierror(-3, "no network")
+socket.getaddrinfo = refused
+from mteb_longembed import cli
+status = cli.main(sys.argv[1:])
+print(len(attempts), status, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "attempts", "status"),
+    [("list", 0, 0), ("search nobody/nothing lamp --corpus docs.jsonl", 1, 2)],
+)
+def test_without_a_network_there_is_one_attempt(line, attempts, status, tmp_path) -> None:
+    (tmp_path / "docs.jsonl").write_text(FILES["docs.jsonl"])
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    environ = {**kept, "HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf")}
+    words = [sys.executable, "-c", ALONE, *line.split()]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environ, check=False)
+    *said, counts = done.stderr.splitlines()
+    assert counts == f"{attempts} {status}"
+    if status:
+        assert "cannot be reached and 'nobody/nothing' is not in the cache" in said[-1]
