@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import JSON, check_device_form
+from mteb_longembed.commands.forecast import forecast, note, progress
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 #: Maximum characters of a passage without `--full`.
 _SHOWN = 240
-#: A larger unread share of the text is reported.
-_MOST_CUT = 0.1
 #: The fields of a hit in JSON.
 _KEYS = ("id", "score", "start", "end", "passage", "matched_terms")
 
@@ -76,13 +74,13 @@ def main(args: argparse.Namespace) -> int:
     queries = [without_surrogates(query) for query in args.query]
     hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
     if searcher.empty:
-        _note(f"left out, because they have no text: {len(searcher.empty):,}, such as {searcher.empty[0]}.")
+        note(f"left out, because they have no text: {len(searcher.empty):,}, such as {searcher.empty[0]}.")
     if args.corpus is not None and args.corpus.is_dir():
         from mteb_longembed.data.table import ignored_files
 
         ignored = [f"{n:,} {what}" for what, n in ignored_files(args.corpus).items()]
         if ignored:
-            _note(f"not read: {', '.join(ignored)}.")
+            note(f"not read: {', '.join(ignored)}.")
     if args.json:
         rows: dict[str, list[dict[str, object]]] = {query: [] for query in hits_of}
         for query, hits in hits_of.items():
@@ -122,7 +120,8 @@ def _look(args: argparse.Namespace) -> Survey | None:
 
 def _searcher(args: argparse.Namespace, documents: Survey | None) -> Searcher:
     """Open a saved index, or the cached index of the corpus, or build one."""
-    from mteb_longembed.retrieval.index_cache import read_through_cache
+    from mteb_longembed.data.look import unread
+    from mteb_longembed.retrieval.index_cache import is_cached, read_through_cache
     from mteb_longembed.retrieval.opening import open_index, search
 
     if documents is None:
@@ -134,19 +133,25 @@ def _searcher(args: argparse.Namespace, documents: Survey | None) -> Searcher:
     name = recommended(args.model)
     if name != args.model:
         text = describe(name)
-        _note(
-            f"searching with {name}{': ' + text if text else ''} ({args.model}+none is the model as it is)."
-        )
+        note(f"searching with {name}{': ' + text if text else ''} ({args.model}+none is the model as it is).")
 
     searcher = search(name, device=args.device, passages=args.passages, language=args.language)
-    _warn_of_unread_text(searcher, documents)
+    sentence = unread(documents.tokens, searcher.scorer.meta.max_tokens)
+    if sentence:
+        note(sentence)
     folder = None
-    if args.cache:
+    if args.cache and is_cached(searcher, args.corpus):
         folder = read_through_cache(searcher, args.corpus)
     else:
-        searcher.read(args.corpus)
+        work = forecast(searcher, args.corpus, documents)
+        note(work.sentence)
+        with progress(work, show=True):
+            if args.cache:
+                folder = read_through_cache(searcher, args.corpus)
+            else:
+                searcher.read(args.corpus)
     if folder is not None:
-        _note(f"the index of {len(searcher):,} documents is cached in {folder}.")
+        note(f"the index of {len(searcher):,} documents is cached in {folder}.")
     return searcher
 
 
@@ -159,18 +164,6 @@ def _check_runs_model(name: str, args: argparse.Namespace) -> None:
     for option, given in (("--device", args.device is not None), ("--no-passages", not args.passages)):
         if given:
             raise InputError(f"{name} runs no model: leave out {option}.")
-
-
-def _warn_of_unread_text(searcher: Searcher, documents: Survey) -> None:
-    """Report the share of a corpus that a model does not read, before it encodes. Estimated from characters."""
-    most = searcher.scorer.meta.max_tokens
-    if most is None:
-        return
-    share = documents.share_unread(most)
-    if share > _MOST_CUT:
-        _note(
-            f"about {100 * share:.0f} % of the text is not read; a name with +pcw@LENGTH reads all (docs/search.md)."
-        )
 
 
 def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) -> None:
@@ -199,8 +192,3 @@ def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) 
             ]
             if matched:
                 print(f"   {printable(', '.join(matched))}")
-
-
-def _note(text: str) -> None:
-    """Print a message on standard error, apart from JSON."""
-    print(f"mteb-longembed: {printable(text)}", file=sys.stderr)

@@ -19,6 +19,9 @@ from mteb_longembed.values import check_language_form
 if TYPE_CHECKING:
     from mteb_longembed.data.sources import Data
 
+#: A larger unread share of the text is reported.
+_MOST_CUT = 0.1
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -40,11 +43,6 @@ class Survey:
         """The estimated tokens of each document, special ones included, `[documents]`."""
         return (self.lengths / CHARS_PER_TOKEN).astype(int) + 2
 
-    def share_unread(self, most: float) -> float:
-        """Return the share of all tokens that a model of at most `most` tokens does not read, from 0 to 1."""
-        unread = (self.tokens - most).clip(min=0).sum()
-        return float(unread / max(self.tokens.sum(), 1))
-
 
 def survey(corpus: Source) -> Survey:
     """Read a corpus once, and count it.
@@ -58,6 +56,21 @@ def survey(corpus: Source) -> Survey:
         lengths.append(len(text))
         n_bytes += len(text.encode("utf-8", "surrogatepass"))
     return Survey(np.array(lengths, int), n_bytes)
+
+
+def unread(tokens: np.ndarray, most: float | None) -> str:
+    """Return a sentence on the share of the text that a model does not read; empty if that is at most a tenth.
+
+    Args:
+        tokens: the estimated tokens of each document, `[documents]`.
+        most: how many tokens of a document the model reads; None for all.
+    """
+    if most is None:
+        return ""
+    share = (tokens - most).clip(min=0).sum() / max(tokens.sum(), 1)
+    if share <= _MOST_CUT:
+        return ""
+    return f"about {100 * share:.0f} % of the text is not read; a name with +pcw@LENGTH reads all (docs/search.md)."
 
 
 def look_at(data: Data) -> None:

@@ -20,7 +20,15 @@ from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Precision, Vectors
 
 from .encoder import check_as_described, model_in, show_bars
-from .representation import Representation, document_bytes, encode, encode_sparse, highest, repooled
+from .representation import (
+    Representation,
+    document_bytes,
+    encode,
+    encode_sparse,
+    highest,
+    kept_texts,
+    repooled,
+)
 from .scorer import Documents
 from .storage import Reader, Writer
 
@@ -168,6 +176,29 @@ class Pass:
                 self._counts = None
                 self.release()
             raise
+
+    def kept(self, texts: Sequence[str]) -> set[str]:
+        """Return the texts whose vectors the embedding cache has in all representations, so that they are not encoded.
+
+        Corpus weights are not known before the documents are, and sparse vectors are not kept: then there are none.
+        """
+        wanted = self.representations
+        if not self.is_ours or not wanted or self.kind == "sparse" or any(one.rule for one in wanted):
+            return set()
+        stripped = {text.strip(): text for text in texts}
+        models = [self.model_of(one) for one in wanted]
+        return {stripped[text] for text in kept_texts(models, list(stripped), self.documents)}
+
+    def n_vectors(self, text: str) -> int:
+        """Return the number of vectors of a document in all representations, from its tokens. Nothing is encoded."""
+        if not self.is_ours or self.kind == "sparse":
+            return len(self.representations)
+        if self.kind == "late-interaction":
+            rows = self.model.backbone.token_ids([text]) or [[]]
+            return len(rows[0]) * len(self.representations)
+        models = [self.model_of(one) for one in self.representations if one.rule is None]
+        n_spans = sum(len(spans) for spans in vector_spans(models, text)) if models else 0
+        return n_spans + len(self.representations) - len(models)
 
     def _spans(self, wanted: Sequence[Representation], texts: Sequence[str]) -> Iterator[list[np.ndarray]]:
         """Yield for each representation the spans of each text, `[spans, 2]`."""
