@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--queries", type=Path, metavar="FILE", help=helps["queries"])
     data.add_argument("--qrels", type=Path, metavar="FILE", help=helps["qrels"])
     data.add_argument("--language", metavar="CODE", help=helps["language"])
+    data.add_argument("--by", metavar="COLUMN", help=helps["by"])
     helps = _helps(Options)
     data.add_argument("--metric", nargs="+", help=helps["metric"])
     data.add_argument("--ignore-identical-ids", action="store_true", help=helps["ignore_identical_ids"])
@@ -220,12 +221,14 @@ def _look(args: argparse.Namespace, data: Data) -> None:
 
 def _print(comparison: Comparison) -> None:
     """Print the answer in three lines, the cautions, and the first table; the page has the others."""
-    from mteb_longembed.comparing.page import ranking_table
+    from mteb_longembed.comparing.page import kind_table, ranking_table
     from mteb_longembed.files import printable
 
     cautions = [f"Note: {sentence}" for sentence in comparison.texts("caution")]
     for line in [*comparison.advice.answer, *cautions]:
         print(printable(line))
     print(f"\n{ranking_table(comparison).as_text()}\n")
+    if not comparison.by_kind.empty:
+        print(f"{kind_table(comparison).as_text()}\n")
     for line in [comparison.signature, *comparison.texts("data")]:
         print(printable(line))

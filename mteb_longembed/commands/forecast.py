@@ -24,9 +24,8 @@ _AT_ONCE = 256
 _SAMPLED = 50
 #: The speed is measured if at least this many times the tokens of the measurement are left.
 _WORTH = 10
-#: Bytes of BM25's index for each byte of text, and of the span of a vector.
+#: Bytes of BM25's index for each byte of text.
 _TERMS = 2.5
-_SPAN = 8
 #: Distinct terms grow with this power of the number of documents (Heaps' law, English).
 _GROWTH = 0.5
 #: Seconds between two lines of a bar in a log.
@@ -128,13 +127,10 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
         if len(waiting) == _AT_ONCE:
             look()
     look()
-    width = 0
-    if encoded.is_ours:
-        width = encoded.model.get_embedding_dimension() or 0
     n_sampled = sum(estimated_tokens(text, most) for text in sample)
-    n_vectors = sum(map(encoded.n_vectors, sample)) * tokens / max(n_sampled, 1)
-    n_bytes += n_vectors * (4 * width + _SPAN)
+    n_bytes += sum(map(encoded.vector_bytes, sample)) * tokens / max(n_sampled, 1)
     if has_terms and encoded.kind == "dense":  # the vectors of terms, for query expansion
+        width = encoded.model.get_embedding_dimension() or 0 if encoded.is_ours else 0
         n_bytes += 4 * width * _n_terms(sample) * (len(documents) / max(len(sample), 1)) ** _GROWTH
     seconds = _seconds(encoded, missing, left)
     return Forecast(len(documents), tokens, left, seconds, int(n_bytes), documents.n_bytes)

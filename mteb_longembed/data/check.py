@@ -11,6 +11,8 @@ from mteb_longembed.data.records import OF_JUDGEMENTS, Document, Judgement, Quer
 from mteb_longembed.data.table import QRELS, SEPARATED, TEXTS, TREC, Row, Source, ending_of, read_rows
 from mteb_longembed.errors import DataError
 
+#: The column of queries with their kinds.
+KIND = "kind"
 _Record = TypeVar("_Record", bound=Record)
 
 
@@ -48,14 +50,24 @@ def read_queries(source: Source, name: str = "") -> dict[str, str]:
     return {query.id: query.text for query in read_query_rows(source, name)}
 
 
-def read_query_rows(source: Source, name: str = "") -> Iterator[Query]:
+def read_query_rows(source: Source, name: str = "", by: str = KIND) -> Iterator[Query]:
     """Yield queries. Arguments as for `read_corpus`; the id may be `qid`, the text `query`; `cluster` is optional.
 
+    Args:
+        source: as for `read_corpus`.
+        name: its name in messages.
+        by: the column with the kind of each query. A row of a file may lack `kind`, but no other column.
+
     Raises:
-        DataError: as there, and for a query without text.
+        DataError: as there, and for a query without text or without the column.
     """
     known: set[str] = set()
     for row in read_rows(source, name or name_of(source, "queries")):
+        if by != KIND:
+            if by not in row.values:
+                columns = ", ".join(map(str, row.values))
+                raise DataError(f"{row.where}: expected a column {by!a} (--by), got {columns[:200]}.")
+            row = Row(row.name, row.number, {**row.values, KIND: row.values[by]})
         query = _validated(Query, row)
         _check_new(query.id, row, known)
         if not query.text.strip():

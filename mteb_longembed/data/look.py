@@ -93,7 +93,9 @@ def look_at(data: Data) -> None:
     for source in (corpus, queries, *qrels.values()):
         if source is not None:
             check_exists(source)
-    texts = check.read_queries(queries) if queries is not None else {}
+    texts: Mapping[str, str] = {}
+    if queries is not None:
+        texts = {query.id: query.text for query in check.read_query_rows(queries, by=data.by)}
     rows = [check.read_judgement_rows(source) for source in qrels.values()]
     documents = dict.fromkeys(document.id for document in check.read_corpus(corpus))
     for of_split in rows:

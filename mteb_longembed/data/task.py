@@ -75,7 +75,11 @@ def is_known_task(name: str) -> bool:
 
 
 def beir_task(
-    folder: str | Path, splits: Sequence[str] = ("test",), *, language: str | None = None
+    folder: str | Path,
+    splits: Sequence[str] = ("test",),
+    *,
+    language: str | None = None,
+    by: str = check.KIND,
 ) -> OwnData:
     """Return the task in a folder in BEIR's layout: `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`.
 
@@ -83,11 +87,16 @@ def beir_task(
     split, its judgements may be in `qrels.jsonl` (LongEmbed's own layout). Language and errors are as for `files_task`.
     """
     corpus, queries, qrels = beir_files(folder, splits)
-    return OwnData(Path(folder).absolute().name, corpus, queries, {**qrels}, language)
+    return OwnData(Path(folder).absolute().name, corpus, queries, {**qrels}, language, by)
 
 
 def files_task(
-    corpus: Source, queries: Source, qrels: Source | None, *, language: str | None = None
+    corpus: Source,
+    queries: Source,
+    qrels: Source | None,
+    *,
+    language: str | None = None,
+    by: str = check.KIND,
 ) -> OwnData:
     """Return the task of documents, queries and judgements: files, DataFrames or dicts.
 
@@ -98,6 +107,8 @@ def files_task(
         queries: as for `check.read_queries`.
         qrels: as for `check.read_judgements`; None for a task whose queries are not judged yet.
         language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 splits text by it. None: English.
+
+        by: the column of the queries with their kinds.
 
     Raises:
         DataError: a file is missing or breaks a rule of `check.py`.
@@ -111,7 +122,7 @@ def files_task(
     judgements = None
     if qrels is not None:
         judgements = _kept(qrels)
-    return OwnData(stem, corpus, _kept(queries), {"test": judgements}, language)
+    return OwnData(stem, corpus, _kept(queries), {"test": judgements}, language, by)
 
 
 def _kept(source: Source) -> Source:
@@ -130,6 +141,7 @@ class OwnData(AbsTaskRetrieval):
     """
 
     unjudged: dict[str, list[str]]  #: notes on queries that are left out, by split
+    kinds: dict[str, str]  #: kinds of queries, as in their file
     clusters: dict[str, str]  #: cluster labels of queries, as in their file
     #: all judgements by split, also the ones of queries without a relevant document
     judgements: dict[str, dict[str, dict[str, int]]]
@@ -153,9 +165,11 @@ class OwnData(AbsTaskRetrieval):
         queries: Source,
         judgements: Mapping[str, Source | None],
         language: str | None = None,
+        by: str = check.KIND,
     ) -> None:
         #: The language of the files; None for English, which is the default everywhere.
         self.language = language
+        self.kind_column = by
         if language is not None:
             check_language(language)
         update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language or ENGLISH]}
@@ -191,8 +205,9 @@ class OwnData(AbsTaskRetrieval):
         self.metadata = metadata
 
     def _read(self) -> None:
-        query_rows = list(check.read_query_rows(self.query_source))
+        query_rows = list(check.read_query_rows(self.query_source, by=self.kind_column))
         queries = {query.id: query.text for query in query_rows}
+        self.kinds = {query.id: query.kind for query in query_rows if query.kind}
         self.clusters = {query.id: query.cluster for query in query_rows if query.cluster}
         rows_of = {
             split: None if source is None else check.read_judgement_rows(source)

@@ -19,6 +19,7 @@ from mteb_longembed.encoders.windows import vector_spans
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Precision, Vectors
 
+from .codecs import bytes_of
 from .encoder import check_as_described, model_in, show_bars
 from .representation import (
     Representation,
@@ -32,6 +33,8 @@ from .representation import (
 from .scorer import Documents
 from .storage import Reader, Writer
 
+#: Bytes of the span of a vector.
+SPAN_BYTES = 8
 #: Maximum bytes of vectors that one call of an encoder returns.
 CALL_BYTES = 1 << 30
 #: Maximum number of other texts, such as queries, whose vectors are kept.
@@ -189,16 +192,20 @@ class Pass:
         models = [self.model_of(one) for one in wanted]
         return {stripped[text] for text in kept_texts(models, list(stripped), self.documents)}
 
-    def n_vectors(self, text: str) -> int:
-        """Return the number of vectors of a document in all representations, from its tokens. Nothing is encoded."""
+    def vector_bytes(self, text: str) -> int:
+        """Return the bytes of the vectors of a document in all representations; 0 if not known. Nothing is encoded."""
         if not self.is_ours or self.kind == "sparse":
-            return len(self.representations)
-        if self.kind == "late-interaction":
-            rows = self.model.backbone.token_ids([text]) or [[]]
-            return len(rows[0]) * len(self.representations)
-        models = [self.model_of(one) for one in self.representations if one.rule is None]
-        n_spans = sum(len(spans) for spans in vector_spans(models, text)) if models else 0
-        return n_spans + len(self.representations) - len(models)
+            return 0
+        n_bytes = 0
+        width = self.model.get_embedding_dimension() or 0
+        for one in self.representations:
+            n_vectors = 1
+            if self.kind == "late-interaction":
+                n_vectors = sum(map(len, self.model.backbone.token_ids([text]) or [[]]))
+            elif one.rule is None:
+                n_vectors = len(vector_spans([self.model_of(one)], text)[0])
+            n_bytes += n_vectors * (bytes_of(one.precision, width) + SPAN_BYTES)
+        return n_bytes
 
     def _spans(self, wanted: Sequence[Representation], texts: Sequence[str]) -> Iterator[list[np.ndarray]]:
         """Yield for each representation the spans of each text, `[spans, 2]`."""

@@ -74,7 +74,7 @@ CASES = [
     Case("export mini-rope+pi:whiten=0.5 new", "whiten changes search and no model"),
     Case("export mini-rope+pi full", "the folder to export to must be empty or not exist, got full"),
     Case("export ./folder new", "'./folder' is neither a folder that exists"),
-    Case(OWN, "--corpus, --queries and --qrels belong together: give all three."),
+    Case("compare mini-rope --corpus docs.jsonl --qrels qrels.tsv", "--queries and --qrels belong together"),
     Case(
         f"{OWN} --qrels missing.tsv",
         "missing.tsv: expected a regular file or a folder, found none: check the",
