@@ -50,5 +50,7 @@ def test_another_column_may_have_the_kinds_and_a_missing_one_is_named(sources) -
         Data(**sources, by="who").load()
     with pytest.raises(InputError, match="--by names a column of your own queries"):
         Data(tasks=["LongEmbedPasskey"], by="who")
-    (other,) = Data(**{**sources, "queries": [{"id": "q0", "text": "zzz"}], "qrels": {"q0": {"d0": 1}}}).load()
+    (other,) = Data(
+        **{**sources, "queries": [{"id": "q0", "text": "zzz"}], "qrels": {"q0": {"d0": 1}}}
+    ).load()
     assert other.kinds == {}
