@@ -2,7 +2,9 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from types import MappingProxyType
 
 #: The message of an interrupted command that can continue later from its finished work.
 INTERRUPTED = "interrupted; finished work is kept, and the same command continues from there."
@@ -19,17 +21,27 @@ class InputError(LongEmbedError, ValueError):
 class UnknownNameError(InputError):
     """A name that no registry knows. The message has the nearest match and all known names.
 
+    `beside` has the names of other kinds that may stand in the same place, by a title.
+
     Numbers in names are sorted and compared by value: 256 comes before 1024.
 
     >>> print(UnknownNameError("split", "test_300", ["test_32768", "test_1024", "test_256"]))
     unknown split 'test_300': did you mean 'test_256'? known: test_256, test_1024, test_32768.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        beside: Mapping[str, Iterable[str]] = MappingProxyType({}),
+    ) -> None:
         names = sorted(known, key=_parts)
-        near = nearest(name, names)
+        others = {title: sorted(of_title, key=_parts) for title, of_title in beside.items()}
+        near = nearest(name, chain(names, *others.values()))
         hint = f"did you mean {near!r}? " if near else ""
-        super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(names)}.")
+        listed = ", ".join(names) + "".join(f"; {title}: {', '.join(others[title])}" for title in others)
+        super().__init__(f"unknown {kind} {name!r}: {hint}known: {listed}.")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

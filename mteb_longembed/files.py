@@ -159,6 +159,12 @@ def is_terminal(stream: IO[str] | None) -> bool:
     return stream is not None and bool(stream.isatty())
 
 
+def check_empty(what: str, folder: Path) -> None:
+    """Raise InputError unless a folder is empty or does not exist."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{what} must be empty or not exist, got {folder}.")
+
+
 def make_folder(what: str, folder: Path) -> None:
     """Make a folder for files; raise `InputError` if it is a file or cannot be made."""
     try:

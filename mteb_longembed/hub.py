@@ -48,17 +48,36 @@ def _ask(endpoint: str, minute: int) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def offline_without_hub() -> Iterator[None]:
+    """Let libraries read only their caches inside the context if the hub does not answer: one attempt in all.
+
+    Without this, `huggingface_hub` tries six times for each file, and a model has a dozen.
+    """
+    if hub_answers() or constants.HF_HUB_OFFLINE:
+        yield
+        return
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = False
+
+
 def find(repository: str, name: str, revision: str | None = None, repo_type: str = "model") -> Path | None:
     """Return the path of a repository's file; None if it has no such file. Without the hub, only the cache is searched.
 
     Raises:
         HubError: if there is no such repository, the hub refuses, or it cannot be reached and the cache lacks the file.
     """
-    offline = not hub_answers()
     try:
-        with translate_hub_errors():
+        with offline_without_hub(), translate_hub_errors():
             path = hf_hub_download(
-                repository, name, revision=revision, repo_type=repo_type, local_files_only=offline
+                repository,
+                name,
+                revision=revision,
+                repo_type=repo_type,
+                local_files_only=constants.HF_HUB_OFFLINE,
             )
         return Path(path)
     except LocalEntryNotFoundError as error:

@@ -110,28 +110,27 @@ def split_name(text: str) -> tuple[str, str | None, str | None, str]:
 
 
 def with_preset(text: str) -> str:
-    """Return a name with a preset in place of its settings, if one matches.
+    """Return the shortest name that means the same: a preset stands for its settings, and others follow it.
 
     >>> with_preset("e5-base+pcw@32768:vectors=16,query=tokens"), with_preset("e5-base+pcw@4k:vectors=window")
     ('e5-base+late', 'e5-base+windows@4k')
-    >>> with_preset("e5-base+pcw@4k:fusion=bm25,query=tokens,vectors=16,whiten=0.5")
-    'e5-base+hybrid@4k:whiten=0.5'
+    >>> with_preset("e5-base+pcw@32768:fusion=bm25,query=tokens,vectors=16,whiten=0.5")
+    'e5-base+hybrid:whiten=0.5'
     >>> with_preset("e5-base+pcw@4k:vectors=32")
     'e5-base+pcw@4k:vectors=32'
     """
     base, strategy, target, settings = split_name(text)
     if strategy != PRESET_STRATEGY or target is None:
         return text
+    parts = settings.split(",")
+    tail = "" if target in (PRESET_TARGET, "32768") else f"@{target}"
+    names = [text]
     for key, preset in PRESETS.items():
         own = preset.settings.split(",")
-        further = [part for part in settings.split(",") if part not in own]
-        # the hybrid also has settings of its own, which say more behind its short name
-        is_known = not further or key == "hybrid"
-        if is_known and set(own) <= set(settings.split(",")):
-            is_default = target in (PRESET_TARGET, "32768")
-            short = f"{base}+{key}" + ("" if is_default else f"@{target}")
-            return ":".join([short, *filter(None, [",".join(further)])])
-    return text
+        if set(own) <= set(parts):
+            others = ",".join(part for part in parts if part not in own)
+            names.append(":".join(filter(None, [f"{base}+{key}{tail}", others])))
+    return min(names, key=len)
 
 
 def name_of(base: str, experiment: Settings | None) -> str:

@@ -152,6 +152,8 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
     return spans
 
 
+#: Characters per token without a tokenizer, roughly.
+CHARS_PER_TOKEN = 4.5
 #: Words per token without a tokenizer, by the rule of LongEmbed's paper.
 WORDS_PER_TOKEN = 0.75
 

@@ -110,6 +110,12 @@ def _tokens(value: object) -> object:
 Tokens = Annotated[int, Field(ge=1), "token, such as 4096 or 4k", BeforeValidator(_tokens)]
 
 
+def check_language_form(language: str) -> None:
+    """Raise InputError for a text that has not the form of a language code. mteb knows which codes there are."""
+    if not re.fullmatch(r"[a-z]{3}(-[A-Z][a-z]{3})?|[a-z]+-Code|[A-Z][a-z]{3}", language):
+        raise InputError(f"a language must be an ISO 639-3 code, such as deu or deu-Latn, got {language!r}.")
+
+
 def read_tokens(what: str, value: object) -> int:
     """Parse a number of tokens.
 

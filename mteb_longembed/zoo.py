@@ -170,6 +170,26 @@ def full_base(name: str) -> str:
     return full
 
 
+def is_path(name: str) -> bool:
+    """Return whether a name can only be the path of a folder: a hub id has one slash, and no dot or `~` before it.
+
+    >>> is_path("./my-model"), is_path("models/mine/last"), is_path("intfloat/e5-base-v2"), is_path("e5-base")
+    (True, True, False, False)
+    """
+    return name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1
+
+
+def check_folder(name: str) -> None:
+    """Raise InputError if a name is a path at which there is no folder."""
+    if not is_path(name) or is_folder(name):
+        return
+    found = "a file" if os.path.exists(name) else "nothing"  # noqa: PTH110 - any text may come here
+    raise InputError(
+        f"{name!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME: found {found} there; "
+        "check the path."
+    )
+
+
 def check_no_settings(base: str) -> None:
     """Raise InputError if a target or settings follow a base without a strategy."""
     match = None if is_folder(base) else _TAIL.fullmatch(base)

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import is_extended_name
+from mteb_longembed.names import is_extended_name, with_preset
 from mteb_longembed.retrieval.recommended import recommended
+from mteb_longembed.retrieval.settings import read_name
 from mteb_longembed.values import read, read_tokens
 from mteb_longembed.zoo import ZOO, entry_of, full_base
 
@@ -210,3 +211,21 @@ def test_a_folder_may_have_any_signs_in_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "a@b,c=d"
     folder.mkdir()
     assert full_base(str(folder)) == str(folder)
+
+
+@pytest.mark.parametrize(
+    ("full", "short"),
+    [
+        ("pcw@32768:fusion=bm25,query=tokens,vectors=16,whiten=0.5", "hybrid:whiten=0.5"),
+        ("pcw@32k:size=128,vectors=window", "windows:size=128"),
+        ("pcw@32768:score=softmax,vectors=window", "windows:score=softmax"),
+        ("pcw@8192:fusion=bm25,vectors=window", "windows@8192:fusion=bm25"),
+        ("pcw@32768:query=tokens,vectors=32", "pcw@32768:query=tokens,vectors=32"),
+        ("none@512:fusion=bm25,query=tokens,vectors=16", "none@512:fusion=bm25,query=tokens,vectors=16"),
+    ],
+)
+def test_the_shortest_name_that_means_the_same_is_shown(full: str, short: str) -> None:
+    found = with_preset(f"e5-base+{full}")
+    assert found == f"e5-base+{short}"
+    (model, search), (other, same) = read_name(found), read_name(f"e5-base+{full}")
+    assert (model, search) == (other, same)

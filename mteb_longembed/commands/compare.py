@@ -15,11 +15,12 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from signal import SIGTERM, default_int_handler, signal
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import JSON
+from mteb_longembed.commands import JSON, check_device_form
 from mteb_longembed.comparing.options import Options
 from mteb_longembed.data.sources import Data
 from mteb_longembed.errors import InputError
@@ -66,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--queries", type=Path, metavar="FILE", help=helps["queries"])
     data.add_argument("--qrels", type=Path, metavar="FILE", help=helps["qrels"])
     data.add_argument("--language", metavar="CODE", help=helps["language"])
+    data.add_argument("--by", metavar="COLUMN", help=helps["by"])
     helps = _helps(Options)
     data.add_argument("--metric", nargs="+", help=helps["metric"])
     data.add_argument("--ignore-identical-ids", action="store_true", help=helps["ignore_identical_ids"])
@@ -100,10 +102,12 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         LongEmbedError: as `mteb_longembed.compare` does.
     """
-    from mteb_longembed.hub import silence
-
-    own = ("command", "figure", "json", "gate", "runs")
-    options = {key: value for key, value in vars(args).items() if key not in own and value is not None}
+    own = ("command", "figure", "json", "gate", "runs", "models")
+    given = {key: value for key, value in vars(args).items() if key not in own and value is not None}
+    if "data" in given:
+        given["folder"] = given.pop("data")
+    of_data = {one.name for one in fields(Data)}
+    options = {key: value for key, value in given.items() if key not in of_data}
     names = [name for name, _ in args.runs]
     if len(set(names)) < len(names):
         raise InputError(f"each --run needs a name of its own, got {', '.join(names)}.")
@@ -111,20 +115,22 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("compare needs a model or a --run NAME=FILE, got neither.")
     if args.gate is not None and args.gate not in names[1:]:
         raise InputError(f"--gate needs the name of a --run after the first one, got {args.gate}.")
+    data = Data(**{key: value for key, value in given.items() if key in of_data})
+    _look(args, data)
+    from mteb_longembed import figures
+    from mteb_longembed.hub import silence
+
     # without a working folder, `silence` raises a clear error; the imports below would end the process
     with silence():
-        from mteb_longembed import figures
         from mteb_longembed.comparing.compare import compare
         from mteb_longembed.comparing.figure import draw_figure
         from mteb_longembed.comparing.page import PAGE, as_json, write_all
         from mteb_longembed.comparing.verdict import gate
 
-        if args.figure:
-            figures.prepare(args.figure)  # report a wrong name now, not after a long run
         gc.freeze()  # garbage collection after each candidate skips the imports
         before = signal(SIGTERM, default_int_handler)
         try:
-            comparison = compare(**options, runs=dict(args.runs), show=not args.json)
+            comparison = compare(args.models, data, **options, runs=dict(args.runs), show=not args.json)
         finally:
             signal(SIGTERM, before)
     output = Path(options.get("output_folder", Options.output_folder))
@@ -185,14 +191,44 @@ def _without(words: Sequence[str], option: str, flag: str) -> list[str]:
     return kept
 
 
+def _look(args: argparse.Namespace, data: Data) -> None:
+    """Check all arguments and files before torch and mteb are imported. Names of mteb's tasks are left to mteb."""
+    from mteb_longembed import figures
+    from mteb_longembed.data.look import check_exists, look_at
+    from mteb_longembed.encoders.spec import ModelSpec
+    from mteb_longembed.evaluation.metrics import read_metric
+    from mteb_longembed.files import make_folder
+    from mteb_longembed.retrieval.settings import check_name
+    from mteb_longembed.values import read_tokens
+
+    for name in args.models:
+        check_name(name)
+    for key in args.strategies or ():
+        if key != "all":
+            ModelSpec("", key)
+    if args.target is not None:
+        read_tokens("the target", args.target)
+    for metric in args.metric or ():
+        read_metric(metric)
+    check_device_form(args.device)
+    for _, file in args.runs:
+        check_exists(file)
+    if args.figure:
+        figures.prepare(args.figure)
+    make_folder("--output-folder", args.output_folder or Path(Options.output_folder))
+    look_at(data)
+
+
 def _print(comparison: Comparison) -> None:
     """Print the answer in three lines, the cautions, and the first table; the page has the others."""
-    from mteb_longembed.comparing.page import ranking_table
+    from mteb_longembed.comparing.page import kind_table, ranking_table
     from mteb_longembed.files import printable
 
     cautions = [f"Note: {sentence}" for sentence in comparison.texts("caution")]
     for line in [*comparison.advice.answer, *cautions]:
         print(printable(line))
     print(f"\n{ranking_table(comparison).as_text()}\n")
+    if not comparison.by_kind.empty:
+        print(f"{kind_table(comparison).as_text()}\n")
     for line in [comparison.signature, *comparison.texts("data")]:
         print(printable(line))

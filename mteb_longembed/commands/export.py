@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 
 from mteb_longembed.commands import JSON
 
@@ -24,6 +25,14 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         LongEmbedError: as `mteb_longembed.export` does.
     """
+    from mteb_longembed.encoders.spec import ModelSpec
+    from mteb_longembed.files import check_empty
+    from mteb_longembed.zoo import check_folder
+
+    check_empty("the folder to export to", Path(args.folder))
+    spec = ModelSpec.parse(args.model)
+    check_folder(spec.base)
+    spec.check_plain()
     from mteb_longembed.encoders.export import export
 
     lost = export(args.model, args.folder, trust_remote_code=args.trust_remote_code)

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import get_args
 
-from mteb_longembed.commands import JSON
+from mteb_longembed.commands import JSON, check_device_form
+from mteb_longembed.commands.forecast import forecast, note, progress
 from mteb_longembed.errors import InputError
 from mteb_longembed.values import Precision
 
@@ -44,7 +45,10 @@ def main(args: argparse.Namespace) -> int:
         IndexFolderError: if `--check` finds a damaged file.
         DataError: if the corpus is empty or breaks a rule.
     """
+    from mteb_longembed.data.look import check_exists, survey, unread
+    from mteb_longembed.retrieval.settings import check_name
     from mteb_longembed.retrieval.storage import Reader, check_new
+    from mteb_longembed.values import check_language_form
 
     if args.check is not None:
         reader = Reader(args.check)
@@ -60,6 +64,16 @@ def main(args: argparse.Namespace) -> int:
                 f"{shown} is needed to build an index: index MODEL --corpus DOCUMENTS --to FOLDER."
             )
     check_new(args.to)
+    check_name(args.model)
+    check_device_form(args.device)
+    if args.language is not None:
+        check_language_form(args.language)
+    check_exists(args.corpus)
+    documents = survey(args.corpus)
+    if args.device is not None:
+        from mteb_longembed.encoders.devices import check_device
+
+        check_device(args.device)
     from mteb_longembed.retrieval.opening import search
     from mteb_longembed.retrieval.recommended import recommended
 
@@ -67,7 +81,14 @@ def main(args: argparse.Namespace) -> int:
     searcher = search(
         recommended(args.model), device=args.device, language=args.language, precision=args.precision
     )
-    searcher.read(args.corpus)
+    sentence = unread(documents.tokens, searcher.scorer.meta.max_tokens)
+    if sentence:
+        note(sentence)
+    work = forecast(searcher, args.corpus, documents)
+    note(work.sentence)
+    work.check_room(args.to)
+    with progress(work, show=True):
+        searcher.read(args.corpus)
     searcher.save(args.to)
     n_bytes = sum(path.stat().st_size for path in args.to.rglob("*") if path.is_file())
     seconds = time.monotonic() - start

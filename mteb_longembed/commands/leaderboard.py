@@ -33,6 +33,10 @@ def main(args: argparse.Namespace) -> int:
         InputError: if the folder has no results of these benchmarks, or the port is not free.
         LongEmbedError: if the extra is not installed.
     """
+    if not args.results.is_dir():  # mteb would create it
+        raise InputError(f"there is no folder {args.results}: give the --output-folder of `mteb run`.")
+    if not 0 <= args.port < 65536:
+        raise InputError(f"--port must be from 0 to 65535, got {args.port}: give another one.")
     import mteb
     from mteb.cache import ResultCache
 
@@ -43,8 +47,6 @@ def main(args: argparse.Namespace) -> int:
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     # gradio checks that its own page answers, which must not go through a proxy
     os.environ["no_proxy"] = f"{os.environ.get('no_proxy', '')},{HOST}"
-    if not args.results.is_dir():  # mteb would create it
-        raise InputError(f"there is no folder {args.results}: give the --output-folder of `mteb run`.")
     with silence():
         benchmarks = mteb.get_benchmarks(BENCHMARKS)
         tasks = list(chain.from_iterable(benchmark.tasks for benchmark in benchmarks))

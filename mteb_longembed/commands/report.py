@@ -13,7 +13,14 @@ import pandas as pd
 from mteb_longembed import figures
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.results import load_results
-from mteb_longembed.reports.strategies import PUBLIC, by_length, by_strategy, covers_benchmark, draw
+from mteb_longembed.reports.strategies import (
+    PUBLIC,
+    averages_of,
+    by_length,
+    by_strategy,
+    covers_benchmark,
+    draw,
+)
 
 
 def _filled(table: pd.DataFrame, missing: str | None) -> pd.DataFrame:
@@ -68,7 +75,9 @@ def main(args: argparse.Namespace) -> int:
         print(
             "not run: no result; > N: no result, and the documents are longer than the N tokens that the model reads."
         )
-    elif args.format == "terminal" and covers_benchmark(results):
+    elif args.format == "terminal" and not covers_benchmark(results):
+        print("\n".join(averages_of(results)))
+    elif args.format == "terminal":
         means = ", ".join(f"{name} {mean}" for name, mean in PUBLIC.items())
         print(f"Public means of LongEmbed (docs/tasks.md): {means}")
     if args.figure:

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import JSON
+from mteb_longembed.commands import JSON, check_device_form
+from mteb_longembed.commands.forecast import forecast, note, progress
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
 if TYPE_CHECKING:
+    from mteb_longembed.data.look import Survey
     from mteb_longembed.retrieval.hit import Hit
     from mteb_longembed.retrieval.searcher import Searcher
 
 #: Maximum characters of a passage without `--full`.
 _SHOWN = 240
-#: A larger unread share of the text is reported.
-_MOST_CUT = 0.1
 #: The fields of a hit in JSON.
 _KEYS = ("id", "score", "start", "end", "passage", "matched_terms")
 
@@ -66,21 +65,22 @@ def main(args: argparse.Namespace) -> int:
 
     if args.json and args.full:
         raise InputError("--json has whole passages: leave out --full.")
+    documents = _look(args)
     if args.device is not None:
         from mteb_longembed.encoders.devices import check_device
 
         check_device(args.device)
-    searcher = _searcher(args)
+    searcher = _searcher(args, documents)
     queries = [without_surrogates(query) for query in args.query]
     hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
     if searcher.empty:
-        _note(f"left out, because they have no text: {len(searcher.empty):,}, such as {searcher.empty[0]}.")
+        note(f"left out, because they have no text: {len(searcher.empty):,}, such as {searcher.empty[0]}.")
     if args.corpus is not None and args.corpus.is_dir():
         from mteb_longembed.data.table import ignored_files
 
         ignored = [f"{n:,} {what}" for what, n in ignored_files(args.corpus).items()]
         if ignored:
-            _note(f"not read: {', '.join(ignored)}.")
+            note(f"not read: {', '.join(ignored)}.")
     if args.json:
         rows: dict[str, list[dict[str, object]]] = {query: [] for query in hits_of}
         for query, hits in hits_of.items():
@@ -92,12 +92,14 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _searcher(args: argparse.Namespace) -> Searcher:
-    """Open a saved index, or the cached index of the corpus, or build one."""
+def _look(args: argparse.Namespace) -> Survey | None:
+    """Check all arguments, and count the documents; None for a saved index. No torch, no mteb."""
+    from mteb_longembed.data.look import check_exists, survey
     from mteb_longembed.files import holds_index
-    from mteb_longembed.retrieval.index_cache import read_through_cache
-    from mteb_longembed.retrieval.opening import open_index, search
+    from mteb_longembed.retrieval.settings import check_name
+    from mteb_longembed.values import check_language_form
 
+    check_device_form(args.device)
     if holds_index(Path(args.model)):
         if args.corpus is not None:
             raise InputError(f"{args.model} is an index, which has its documents: leave out --corpus.")
@@ -105,30 +107,51 @@ def _searcher(args: argparse.Namespace) -> Searcher:
             raise InputError(f"{args.model} is an index, which has its language: leave out --language.")
         if not args.cache:
             raise InputError(f"{args.model} is an index, of which nothing is cached: leave out --no-cache.")
+        return None
+    check_name(args.model)
+    if args.corpus is None:
+        raise InputError(f"--corpus is needed, because {args.model} is not the folder of a saved index.")
+    check_exists(args.corpus)
+    _check_runs_model(args.model, args)
+    if args.language is not None:
+        check_language_form(args.language)
+    return survey(args.corpus)
+
+
+def _searcher(args: argparse.Namespace, documents: Survey | None) -> Searcher:
+    """Open a saved index, or the cached index of the corpus, or build one."""
+    from mteb_longembed.data.look import unread
+    from mteb_longembed.retrieval.index_cache import is_cached, read_through_cache
+    from mteb_longembed.retrieval.opening import open_index, search
+
+    if documents is None:
         searcher = open_index(args.model, device=args.device, passages=args.passages)
         _check_runs_model(searcher.name, args)
         return searcher
-    if args.corpus is None:
-        raise InputError(f"--corpus is needed, because {args.model} is not the folder of a saved index.")
     from mteb_longembed.retrieval.recommended import describe, recommended
 
-    _check_runs_model(args.model, args)
     name = recommended(args.model)
     if name != args.model:
         text = describe(name)
-        _note(
-            f"searching with {name}{': ' + text if text else ''} ({args.model}+none is the model as it is)."
-        )
+        note(f"searching with {name}{': ' + text if text else ''} ({args.model}+none is the model as it is).")
 
     searcher = search(name, device=args.device, passages=args.passages, language=args.language)
-    _warn_of_unread_text(searcher, args.corpus)
+    sentence = unread(documents.tokens, searcher.scorer.meta.max_tokens)
+    if sentence:
+        note(sentence)
     folder = None
-    if args.cache:
+    if args.cache and is_cached(searcher, args.corpus):
         folder = read_through_cache(searcher, args.corpus)
     else:
-        searcher.read(args.corpus)
+        work = forecast(searcher, args.corpus, documents)
+        note(work.sentence)
+        with progress(work, show=True):
+            if args.cache:
+                folder = read_through_cache(searcher, args.corpus)
+            else:
+                searcher.read(args.corpus)
     if folder is not None:
-        _note(f"the index of {len(searcher):,} documents is cached in {folder}.")
+        note(f"the index of {len(searcher):,} documents is cached in {folder}.")
     return searcher
 
 
@@ -143,25 +166,9 @@ def _check_runs_model(name: str, args: argparse.Namespace) -> None:
             raise InputError(f"{name} runs no model: leave out {option}.")
 
 
-def _warn_of_unread_text(searcher: Searcher, corpus: Path) -> None:
-    """Report the share of a corpus that a model does not read, before it encodes. Estimated from characters."""
-    from mteb_longembed.data.check import read_texts
-    from mteb_longembed.encoders.tokens import estimated_tokens
-
-    most = searcher.scorer.meta.max_tokens
-    if most is None:
-        return
-    lengths = [estimated_tokens(text) for _, text in read_texts(corpus)]
-    share = sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
-    if share > _MOST_CUT:
-        _note(
-            f"about {100 * share:.0f} % of the text is not read; a name with +pcw@LENGTH reads all (docs/search.md)."
-        )
-
-
 def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) -> None:
     """Print the hits of each question with their best sentences, chosen by a model or by shared terms."""
-    from mteb_longembed.retrieval.passages import excerpt
+    from mteb_longembed.retrieval.passages import excerpt, whole_sentences
 
     scores = None
     if searcher.vector_scorer is not None and searcher.shows_passages:
@@ -173,10 +180,10 @@ def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) 
             print("No document has a term of the question.")
         for rank, hit in enumerate(hits, start=1):
             print(f"{rank}. {hit.score:.3f}  {printable(hit.id)}  characters {hit.start:,} to {hit.end:,}")
-            shown = len(hit.passage) if full else _SHOWN
-            passage = excerpt(
-                hit.passage, query, shown, searcher.language, hit.matched_terms.values(), scores
-            )
+            start, end = whole_sentences(hit.document, hit.start, hit.end)
+            shown = end - start if full else _SHOWN
+            text = hit.document[start:end]
+            passage = excerpt(text, query, shown, searcher.language, hit.matched_terms.values(), scores)
             print(textwrap.indent(textwrap.fill(printable(passage), 100), "   "))
             matched = [
                 f"{query_term} -> {term}"
@@ -185,8 +192,3 @@ def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) 
             ]
             if matched:
                 print(f"   {printable(', '.join(matched))}")
-
-
-def _note(text: str) -> None:
-    """Print a message on standard error, apart from JSON."""
-    print(f"mteb-longembed: {printable(text)}", file=sys.stderr)

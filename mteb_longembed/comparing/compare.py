@@ -39,6 +39,7 @@ from .candidates import (
 )
 from .comparison import Comparison, comparison_of, not_judged, rows_of
 from .costs import Lengths, document_lengths
+from .equal import longest_input, without_equals
 from .failures import shown_passages
 from .judging import Judging
 from .labels import short_names
@@ -102,7 +103,9 @@ def compare(
     lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
     # token counts of the first base stand in for the other bases
     lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
-    candidates = _of_models(models, chosen, lengths_of, lengths, notes)
+    queries = [text for split in splits for text in split.queries.values()]
+    longest_of = {base: longest_input(base, lengths_of[base], _tokenizer_of(base), queries) for base in bases}
+    candidates = _of_models(models, chosen, lengths_of, lengths, longest_of, notes)
     candidates += _of_runs(runs or {}, splits if asked is None else [asked], notes)
     if chosen.bm25:
         expanding = list(filter(embeds_terms, bases))
@@ -172,6 +175,7 @@ def _of_models(
     options: Options,
     lengths_of: Mapping[str, Lengths],
     lengths: Lengths,
+    longest_of: Mapping[str, int | None],
     notes: list[Note],
 ) -> list[Candidate]:
     """Return the candidates of bases, full names and scorers; note what does not fit."""
@@ -187,6 +191,10 @@ def _of_models(
             of_model, refused = candidates_of(
                 model, strategies, options.target, covering, quick=bool(options.quick)
             )
+            # strategies that the user names run
+            if model in lengths_of and not strategies:
+                of_model, equal = without_equals(of_model, longest_of[model])
+                refused += equal
             if options.dtype is not None and model in lengths_of:
                 of_model = [one.in_type(options.dtype) for one in of_model]
             candidates += of_model

@@ -20,6 +20,7 @@ from mteb_longembed.files import counted
 
 from .candidates import Candidate, default_of
 from .judging import PAGE, Judging
+from .kinds import by_kind, differing
 from .labels import last_part
 from .run import Done, Runner
 from .summary import Row, by_split, frame_of, resamples_of, summarise
@@ -45,6 +46,7 @@ class Comparison:
         identity: a hash of data, candidates and metrics.
         written: when it was made, in UTC.
         passages: passages of the recommended candidate's worst failures, see `shown_passages`.
+        by_kind: one row for each candidate and kind of query; empty if the queries have no kinds.
         judging: the rankings for the page that asks for judgements; None if none are kept.
     """
 
@@ -63,6 +65,7 @@ class Comparison:
     written: str
     passages: pd.DataFrame = field(default_factory=pd.DataFrame)
     judging: Judging | None = None
+    by_kind: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __repr__(self) -> str:
         first = [(row.label, f"{row.score.mean:.1f}", row.standing) for row in self.rows[:10]]
@@ -216,7 +219,9 @@ def comparison_of(
         corpus=corpus,
         language=getattr(own, "language", None),
     )
-    notes = [*cautions(scores, rows), *notes]
+    of_kinds = by_kind(scores, splits)
+    by_kinds = [Note("data", sentence) for sentence in differing(of_kinds, rows)]
+    notes = [*cautions(scores, rows), *by_kinds, *notes]
     if judging is not None:
         of_candidate = judging.unjudged(splits[0].judged)
         rows = [replace(row, n_unjudged=of_candidate[row.id]) for row in rows]
@@ -245,6 +250,7 @@ def comparison_of(
         scores=scores,
         rows=rows,
         by_split=by_split(scores),
+        by_kind=of_kinds,
         queries=_queries_of(splits),
         advice=advice,
         notes=notes,

@@ -14,9 +14,9 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.spans import run_lengths, vector_tokens
-from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN, cutter_of, document_prompt
+from mteb_longembed.encoders.tokens import cutter_of, document_prompt
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
+from mteb_longembed.sentences import CHARS_PER_TOKEN, WORDS_PER_TOKEN, count_words
 from mteb_longembed.word_borders import n_words, word_borders
 
 #: The share of the text that windows read by default.

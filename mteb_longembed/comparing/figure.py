@@ -28,6 +28,8 @@ _LINE = 0.16
 _BREAKS = re.compile(r"(.{15,30}[,:/])(?=.)")
 #: The colours of candidates by their standing.
 COLOURS = {BEST: "#1b7837", NOT_SEPARATED: "#0072B2", BEHIND: "#999999"}
+#: The candidates of the page's first picture, beside the bases and BM25.
+SHOWN = 8
 #: The second figure in points: the width of a panel; the distance of candidates of one cost, whose numbers are side by
 #: side; the distance of different costs, which have a tick each; and the indent of names in the legend.
 _PANEL = 380.0
@@ -38,13 +40,21 @@ _INDENT = 16.0
 _SAME_COST = 1.05
 
 
-def draw_figure(comparison: Comparison) -> Figure:
-    """Draw all candidates, the best on top: their scores on the left, differences to the best on the right.
+def first_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return the best `SHOWN` candidates, the bases, and the best BM25 without a model, in their order."""
+    lexical = [row.id for row in rows if row.kind == "bm25" and not row.expand][:1]
+    return [row for rank, row in enumerate(rows) if rank < SHOWN or row.is_base or row.id in lexical]
+
+
+def draw_figure(comparison: Comparison, shown: Sequence[Row] | None = None) -> Figure:
+    """Draw candidates, the best on top: their scores on the left, differences to the best on the right.
+
+    By default these are all candidates.
 
     Intervals on the left may overlap although the interval of the paired difference, on the right, excludes 0. The
     margin around the best is shaded there.
     """
-    rows = comparison.rows
+    rows = comparison.rows if shown is None else shown
     labels = [_BREAKS.sub(r"\1\n", row.label) for row in rows]
     lines = np.array([label.count("\n") + 2 for label in labels])  # a blank line separates two labels
     positions = np.cumsum(lines) - lines / 2

@@ -23,7 +23,8 @@ from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import counted, make_folder, printable, slug, write_file
 
 from .failures import N_FAILURES, base_row, failures
-from .figure import COLOURS, draw_costs, draw_figure
+from .figure import COLOURS, draw_costs, draw_figure, first_rows
+from .kinds import differing
 from .summary import MARGIN, Row, is_number
 from .verdict import percent, times_base
 
@@ -101,7 +102,23 @@ def tables(comparison: Comparison) -> list[Table]:
     shown = [ranking_table(comparison)]
     if len(comparison.by_split[["task", "split"]].drop_duplicates()) > 1:
         shown.append(_split_table(comparison))
+    if not comparison.by_kind.empty:
+        shown.append(kind_table(comparison))
     return shown
+
+
+def kind_table(comparison: Comparison) -> Table:
+    """Return the scores by kind of query beside the whole, and say where the best differs."""
+    scores = comparison.by_kind
+    rows = []
+    for candidate in comparison.rows:
+        cells = {"candidate": candidate.label, "all": _spread(candidate.score)}
+        for row in scores[scores["candidate"] == candidate.id].to_dict("records"):
+            interval = Interval(row["score"], row["score_low"], row["score_high"])
+            cells[f"{row['kind']} ({row['n_queries']:,})"] = _spread(interval)
+        rows.append(cells)
+    notes = differing(scores, comparison.rows) or ["The best of all is the best on each kind."]
+    return Table.of("kinds", f"{comparison.metric} by kind of query, in percent", rows, notes=notes)
 
 
 def ranking_table(comparison: Comparison) -> Table:
@@ -284,9 +301,14 @@ def page(comparison: Comparison, command: str = "") -> str:
     script = (folder / "sort.js").read_text(encoding="utf-8")
     scatter = draw_costs(comparison)
     of_failures = failures_table(comparison)
+    first = first_rows(comparison.rows)
+    others = None
+    if len(first) < len(comparison.rows):
+        others = _picture(draw_figure(comparison), "all")
     return template.render(
         comparison=comparison,
-        standings=_picture(draw_figure(comparison), "standings"),
+        standings=_picture(draw_figure(comparison, first), "standings"),
+        all_standings=others,
         scatter=scatter and _picture(scatter, "costs"),
         tables=[*tables(comparison), *([of_failures] if of_failures else [])],
         facts=facts,
@@ -345,6 +367,7 @@ def as_json(comparison: Comparison) -> str:
         "notes": [note._asdict() for note in comparison.notes],
         "candidates": [_plain(row.as_dict()) for row in comparison.rows],
         "by_split": _records(comparison.by_split),
+        "by_kind": _records(comparison.by_kind),
     }
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 

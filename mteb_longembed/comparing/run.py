@@ -19,10 +19,10 @@ from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.checkpoint import open_checkpoint
 from mteb_longembed.encoders.devices import tokens_at_once
 from mteb_longembed.encoders.model import LongModel
-from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.split import Split
+from mteb_longembed.hub import offline_without_hub
 from mteb_longembed.retrieval.encoder import model_in
 from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.experiments import load_resolved
@@ -33,7 +33,7 @@ from mteb_longembed.retrieval.representation import Representation, repooled
 from mteb_longembed.retrieval.scorer import Scorer, whole_documents
 from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
-from mteb_longembed.sentences import Span
+from mteb_longembed.sentences import CHARS_PER_TOKEN, Span
 
 from .cache import Cache
 from .candidates import Candidate
@@ -171,7 +171,8 @@ class Runner:
         if name not in self._loaded:
             self.free()
             if candidate.model is None:
-                loaded = mteb.get_model(name, device=self.device)
+                with offline_without_hub():
+                    loaded: Any = mteb.get_model(name, device=self.device)
             else:
                 loaded = load_resolved(
                     open_checkpoint(replace(candidate.model, vectors=None)), device=self.device

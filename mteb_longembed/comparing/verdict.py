@@ -21,6 +21,8 @@ _NAMED = 3
 _LEAST_SHARE = 0.01
 #: A cheaper candidate is named beside the highest score if it is within the margin in at least this share of resamples.
 NAMED_SHARE = 0.25
+#: If more further queries than this would be needed to separate two candidates, they are equal in practice.
+MOST_QUERIES = 1000
 #: A tokenizer with at least this share of unknown tokens is named.
 UNKNOWN = 0.05
 
@@ -317,6 +319,14 @@ def _certainty(verdict: Verdict, row: Row, rows: Sequence[Row], setting: Setting
     more = queries_to_separate(rows, setting.n_queries)
     if verdict != "undecided" or more is None:
         return f"{sentence}."
+    if more > MOST_QUERIES:
+        pair = rows[:2]
+        cheaper = cheapest(pair)
+        other = next(one for one in pair if one.id != cheaper.id)
+        price = f"{cheaper.label} is the cheaper one"
+        if size_of(cheaper) == size_of(other) and operations_of(cheaper) == operations_of(other):
+            price = "they cost the same"
+        return f"{sentence}. {pair[0].label} and {pair[1].label} are equal in practice; {price}."
     return f"{sentence}. About {_rounded(more)} more such queries would separate the first two."
 
 

@@ -1,16 +1,18 @@
 """Check documents, queries and judgements; errors name the file, the row and the broken rule."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from mteb_longembed.data.records import OF_JUDGEMENTS, Document, Judgement, Query, Record, brief, names_of
-from mteb_longembed.data.table import QRELS, TREC, Row, Source, ending_of, read_rows
+from mteb_longembed.data.table import QRELS, SEPARATED, TEXTS, TREC, Row, Source, ending_of, read_rows
 from mteb_longembed.errors import DataError
 
+#: The column of queries with their kinds.
+KIND = "kind"
 _Record = TypeVar("_Record", bound=Record)
 
 
@@ -48,14 +50,24 @@ def read_queries(source: Source, name: str = "") -> dict[str, str]:
     return {query.id: query.text for query in read_query_rows(source, name)}
 
 
-def read_query_rows(source: Source, name: str = "") -> Iterator[Query]:
+def read_query_rows(source: Source, name: str = "", by: str = KIND) -> Iterator[Query]:
     """Yield queries. Arguments as for `read_corpus`; the id may be `qid`, the text `query`; `cluster` is optional.
 
+    Args:
+        source: as for `read_corpus`.
+        name: its name in messages.
+        by: the column with the kind of each query. A row of a file may lack `kind`, but no other column.
+
     Raises:
-        DataError: as there, and for a query without text.
+        DataError: as there, and for a query without text or without the column.
     """
     known: set[str] = set()
     for row in read_rows(source, name or name_of(source, "queries")):
+        if by != KIND:
+            if by not in row.values:
+                columns = ", ".join(map(str, row.values))
+                raise DataError(f"{row.where}: expected a column {by!a} (--by), got {columns[:200]}.")
+            row = Row(row.name, row.number, {**row.values, KIND: row.values[by]})
         query = _validated(Query, row)
         _check_new(query.id, row, known)
         if not query.text.strip():
@@ -90,13 +102,27 @@ def judged_scores(
     for where, query, document, score in rows:
         for what, key, known in (("query", query, queries), ("document", document, documents)):
             if key not in known:
-                raise DataError(f"{where}: expected the id of a {what}, got {key!a}.")
+                raise DataError(
+                    f"{where}: expected the id of a {what}, got {key!a}{_such_as(key, known, what)}."
+                )
         scores = judged.setdefault(query, {})
         if scores.setdefault(document, score) != score:
             raise DataError(
                 f"{where}: expected one score for a query and a document, got two for {query!r} and {document!r}."
             )
     return judged
+
+
+def _such_as(key: str, known: Mapping[str, object], what: str) -> str:
+    """Return a clause with an existing id: the same one with or without a file's ending, or else the first one."""
+    plain = key.removesuffix(".gz")
+    endings = [f"{ending}{zipped}" for ending in TEXTS for zipped in ("", ".gz")]
+    near = [f"{key}{ending}" for ending in endings]
+    near += [plain, *(plain.removesuffix(ending) for ending in TEXTS)]
+    for one in near:
+        if one in known:
+            return f": there is {one!a}, so write ids as the {what}s have them, with or without an ending"
+    return "".join(f": the first {what} has {one!a}" for one in islice(known, 1))
 
 
 def read_judgement_rows(source: Source, name: str = "") -> list[tuple[str, str, str, int]]:
@@ -152,7 +178,28 @@ def _validated(kind: type[_Record], row: Row) -> _Record:
             rule = f"in a column {' or '.join(names_of(kind, field))}, got {got}"
         else:
             rule = f"{first['ctx']['error']}, got {brief(first['input'])}"
+        if first["type"] == "missing" and _has_no_heading(kind, row):
+            rule += (
+                f": the first line must have the names of the columns, such as {', '.join(_columns_of(kind))}"
+            )
         raise DataError(f"{row.where}: the {what} must be {rule}.") from None
+
+
+def _has_no_heading(kind: type[Record], row: Row) -> bool:
+    """Return whether a table of texts begins with a row, because none of its columns has a name of ours."""
+    known = set(chain.from_iterable(names_of(kind, field) for field in _required(kind)))
+    is_text = ending_of(Path(row.name)) in SEPARATED
+    return is_text and not known.intersection(row.values) and row.number == 1
+
+
+def _required(kind: type[Record]) -> list[str]:
+    """Return the required fields of a record."""
+    return [name for name, field in kind.model_fields.items() if field.is_required()]
+
+
+def _columns_of(kind: type[Record]) -> list[str]:
+    """Return the first name of each required column."""
+    return [names_of(kind, field)[0] for field in _required(kind)]
 
 
 def _check_new(key: str, row: Row, known: set[str]) -> None:

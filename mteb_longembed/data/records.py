@@ -98,11 +98,12 @@ class Document(Record):
 
 
 class Query(Record):
-    """A query, and its cluster, such as a session; empty without one."""
+    """A query, its cluster, such as a session, and its kind; both empty without one."""
 
     text: Text = _column("text", "query", "query_text")
     id: Id = _column("_id", "id", "qid", "query_id", "q_id")
     cluster: Annotated[str, BeforeValidator(_label)] = ""
+    kind: Annotated[str, BeforeValidator(_label)] = ""
 
 
 class Judgement(Record):

@@ -33,6 +33,7 @@ class Data:
             session. Without them, and without judgements, a page takes typed ones.
         qrels: query id, document id and score in the same formats, or TREC qrels. Without them, methods are ranked, and
             a page asks for judgements.
+        by: the column of the queries with their kinds, whose scores are shown beside the whole (default: kind).
         language: the language of your own data, such as deu or zho-Hans; BM25 splits text by it (default: eng-Latn).
 
     Raises:
@@ -48,6 +49,7 @@ class Data:
     queries: Source | None = None
     qrels: Source | None = None
     language: str | None = None
+    by: str = "kind"
 
     def __post_init__(self) -> None:
         n_files = sum(source is not None for source in (self.corpus, self.queries, self.qrels))
@@ -64,6 +66,10 @@ class Data:
         if self.language is not None and (self.tasks or self.benchmarks):
             raise InputError(
                 f"a language belongs to your own files, and tasks have their own: leave out {self.language!r}."
+            )
+        if self.by != "kind" and (self.tasks or self.benchmarks):
+            raise InputError(
+                f"--by names a column of your own queries, got {self.by} with tasks: leave it out."
             )
         if self.eval_splits and n_files:
             raise InputError("eval_splits needs tasks or a folder, got your own files, which are one split.")
@@ -84,9 +90,9 @@ class Data:
         from mteb_longembed.data.task import beir_task, files_task, find_tasks
 
         if self.folder is not None:
-            return [beir_task(self.folder, self.eval_splits or ["test"], language=self.language)]
+            return [beir_task(self.folder, self.eval_splits or ["test"], language=self.language, by=self.by)]
         if self.corpus is not None and self.queries is not None:
-            return [files_task(self.corpus, self.queries, self.qrels, language=self.language)]
+            return [files_task(self.corpus, self.queries, self.qrels, language=self.language, by=self.by)]
         if self.corpus is not None:
             raise InputError("documents without queries cannot be ranked: give --queries.")
         return find_tasks(self.tasks, self.benchmarks, self.eval_splits or ())

@@ -53,7 +53,7 @@ class _TSV(csv.excel_tab):
 
 
 #: CSV as in RFC 4180, and TSV, which has no quotes.
-_SEPARATED: dict[str, type[csv.Dialect]] = {".csv": csv.excel, ".tsv": _TSV}
+SEPARATED: dict[str, type[csv.Dialect]] = {".csv": csv.excel, ".tsv": _TSV}
 #: Maximum characters of a value in CSV and TSV; Python's default is 131,072.
 _LONGEST = 2**31 - 1
 #: Maximum rows that are read together.
@@ -247,7 +247,7 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
             with pyarrow.parquet.ParquetFile(path) as file:
                 _check_once(file.schema_arrow.names, name)
                 yield from _numbered(name, _of_table(file, name))
-        elif ending in _SEPARATED:
+        elif ending in SEPARATED:
             yield from _separated_rows(path, name, ending)
         else:
             raise DataError(f"{name}: its ending must be one of {', '.join(ENDINGS)}, got {ending!r}.")
@@ -280,7 +280,7 @@ def _separated_rows(path: Path, name: str, ending: str) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file. pandas would silently pad short rows."""
     csv.field_size_limit(_LONGEST)
     with _opened(path) as file:
-        reader = csv.DictReader(file, strict=True, dialect=_SEPARATED[ending])
+        reader = csv.DictReader(file, strict=True, dialect=SEPARATED[ending])
         columns = list(filter(None, reader.fieldnames or ()))
         _check_once(columns, name)
         for row in _numbered(name, reader):

@@ -16,7 +16,8 @@ from mteb.languages import check_language_code
 from mteb.types import PromptType
 
 from mteb_longembed.data import check
-from mteb_longembed.data.table import ENDINGS, TREC, Source, ending_of
+from mteb_longembed.data.look import beir_files
+from mteb_longembed.data.table import Source
 from mteb_longembed.data.text_table import stored_table, text_table
 from mteb_longembed.data.texts import K_VALUES, data_identity
 from mteb_longembed.errors import DataError, InputError
@@ -74,25 +75,28 @@ def is_known_task(name: str) -> bool:
 
 
 def beir_task(
-    folder: str | Path, splits: Sequence[str] = ("test",), *, language: str | None = None
+    folder: str | Path,
+    splits: Sequence[str] = ("test",),
+    *,
+    language: str | None = None,
+    by: str = check.KIND,
 ) -> OwnData:
     """Return the task in a folder in BEIR's layout: `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`.
 
     Source: BEIR, https://github.com/beir-cellar/beir. Each file may have any format of `table.py`. If there is only one
     split, its judgements may be in `qrels.jsonl` (LongEmbed's own layout). Language and errors are as for `files_task`.
     """
-    root = Path(folder).absolute()
-    qrels: dict[str, Source | None] = {}
-    for split in splits:
-        stems = [f"qrels/{split}"]
-        if len(splits) == 1:
-            stems.append("qrels")
-        qrels[split] = _find(root, stems, (*ENDINGS, *TREC))
-    return OwnData(root.name, _find(root, ["corpus"]), _find(root, ["queries"]), qrels, language)
+    corpus, queries, qrels = beir_files(folder, splits)
+    return OwnData(Path(folder).absolute().name, corpus, queries, {**qrels}, language, by)
 
 
 def files_task(
-    corpus: Source, queries: Source, qrels: Source | None, *, language: str | None = None
+    corpus: Source,
+    queries: Source,
+    qrels: Source | None,
+    *,
+    language: str | None = None,
+    by: str = check.KIND,
 ) -> OwnData:
     """Return the task of documents, queries and judgements: files, DataFrames or dicts.
 
@@ -103,6 +107,8 @@ def files_task(
         queries: as for `check.read_queries`.
         qrels: as for `check.read_judgements`; None for a task whose queries are not judged yet.
         language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 splits text by it. None: English.
+
+        by: the column of the queries with their kinds.
 
     Raises:
         DataError: a file is missing or breaks a rule of `check.py`.
@@ -116,7 +122,7 @@ def files_task(
     judgements = None
     if qrels is not None:
         judgements = _kept(qrels)
-    return OwnData(stem, corpus, _kept(queries), {"test": judgements}, language)
+    return OwnData(stem, corpus, _kept(queries), {"test": judgements}, language, by)
 
 
 def _kept(source: Source) -> Source:
@@ -128,22 +134,6 @@ def _kept(source: Source) -> Source:
     return source
 
 
-def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) -> Path:
-    """Find the only file whose path without extension is one of these."""
-    matching = []
-    for stem in stems:
-        for path in sorted(root.glob(f"{stem}*")):
-            is_named_so = path.name.partition(".")[0] == Path(stem).name
-            if is_named_so and ending_of(path) in endings and path.is_file():
-                matching.append(path)
-    if len(matching) != 1:
-        names = " and ".join(str(path.relative_to(root)) for path in matching)
-        raise DataError(
-            f"{root}: expected one file {stems[0]} ({', '.join(ENDINGS)}), found {names or 'none'}."
-        )
-    return matching[0]
-
-
 class OwnData(AbsTaskRetrieval):
     """A task from your own data, which is read when the task is made, because its name depends on the content.
 
@@ -151,6 +141,7 @@ class OwnData(AbsTaskRetrieval):
     """
 
     unjudged: dict[str, list[str]]  #: notes on queries that are left out, by split
+    kinds: dict[str, str]  #: kinds of queries, as in their file
     clusters: dict[str, str]  #: cluster labels of queries, as in their file
     #: all judgements by split, also the ones of queries without a relevant document
     judgements: dict[str, dict[str, dict[str, int]]]
@@ -174,9 +165,11 @@ class OwnData(AbsTaskRetrieval):
         queries: Source,
         judgements: Mapping[str, Source | None],
         language: str | None = None,
+        by: str = check.KIND,
     ) -> None:
         #: The language of the files; None for English, which is the default everywhere.
         self.language = language
+        self.kind_column = by
         if language is not None:
             check_language(language)
         update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language or ENGLISH]}
@@ -212,8 +205,9 @@ class OwnData(AbsTaskRetrieval):
         self.metadata = metadata
 
     def _read(self) -> None:
-        query_rows = list(check.read_query_rows(self.query_source))
+        query_rows = list(check.read_query_rows(self.query_source, by=self.kind_column))
         queries = {query.id: query.text for query in query_rows}
+        self.kinds = {query.id: query.kind for query in query_rows if query.kind}
         self.clusters = {query.id: query.cluster for query in query_rows if query.cluster}
         rows_of = {
             split: None if source is None else check.read_judgement_rows(source)

@@ -152,11 +152,14 @@ class Engine:
         expected = {text: estimated_tokens(text, self.backbone.kept_len) for text in texts}
         done: dict[str, list[Tensor]] = {}
         order = sorted(expected, key=len, reverse=True)
+        # the bar of a run counts only what runs, so that its remaining time is not that of reading a cache
+        is_of_run = _RUN_BAR.get() is not None
         with _bar(sum(expected.values()), show=show) as bar:
             for start in range(0, len(order), _AT_ONCE):
-                for part in self._encode(order[start : start + _AT_ONCE]):
+                for number, part in enumerate(self._encode(order[start : start + _AT_ONCE])):
                     done.update(part)
-                    bar.update(sum(expected[text] for text in part))
+                    if number or not is_of_run:  # the first part is what the cache has
+                        bar.update(sum(expected[text] for text in part))
         return done
 
     def _encode(self, texts: Sequence[str]) -> Iterator[dict[str, list[Tensor]]]:
@@ -228,6 +231,14 @@ class Engine:
         how = how_it_runs(self._device), sorted(self.kwargs.items()), self.prompt, text
         contents = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
         return [hashlib.blake2b(content, digest_size=32).digest() for content in contents]
+
+    def kept(self, texts: Sequence[str]) -> set[str]:
+        """Return the texts that `encode` would read from the cache. Nothing is read or encoded."""
+        if self._cache is None:
+            return set()
+        keys = {text: self._keys(text) for text in texts}
+        known = self._cache.known(list(chain.from_iterable(keys.values())))
+        return {text for text, of_text in keys.items() if known.issuperset(of_text)}
 
     def _cached(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
         """Return the cached arrays of texts; a text counts if the arrays of all models are there."""

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.files import Json
-from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
+from mteb_longembed.hub import hub_answers, offline_without_hub, translate_hub_errors, unreachable
 from mteb_longembed.names import Settings
 
 from .backbone import LongTransformer, as_transformer, reader_of
@@ -68,7 +68,10 @@ def translate_errors(base: Base) -> Iterator[None]:
     """Translate any library's error, inside this context, into one sentence on why a base cannot be loaded."""
     path = base.files.path
     try:
-        with contextlib.nullcontext() if base.files.local else translate_hub_errors():
+        with contextlib.ExitStack() as around:
+            if not base.files.local:
+                around.enter_context(translate_hub_errors())
+                around.enter_context(offline_without_hub())
             yield
     except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
         raise

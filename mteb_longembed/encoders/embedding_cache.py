@@ -83,6 +83,20 @@ class EmbeddingCache:
             self._give_up(error)
         return matrices
 
+    def known(self, keys: Sequence[bytes]) -> set[bytes]:
+        """Return the keys that have a row. No row is read, so a damaged one counts."""
+        found: set[bytes] = set()
+        if self._broken or not self.path.exists():
+            return found
+        try:
+            with contextlib.closing(self._connect()) as connection:
+                for key in keys:
+                    if connection.execute("SELECT 1 FROM rows WHERE key = ?", [key]).fetchone():
+                        found.add(key)
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+        return found
+
     def put_many(self, rows: Mapping[bytes, np.ndarray]) -> None:
         """Write all rows of a batch, or none."""
         if self._broken or not rows:

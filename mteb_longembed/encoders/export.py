@@ -11,8 +11,8 @@ from torch import nn
 from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.files import Json, whole_folder
+from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.files import Json, check_empty, whole_folder
 from mteb_longembed.names import Settings
 
 from .backbone import LongTransformer, check_merged, reader_of
@@ -25,6 +25,7 @@ from .long_table import LongTable
 from .model import settings_of
 from .old_readers import rewrite_for_old_readers
 from .positions import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of, setting
+from .spec import SEVERAL, ModelSpec
 from .weights import TokenWeights
 
 #: How an exported model with weights and a map differs.
@@ -58,22 +59,19 @@ def export(
         StorageError: if the disk refuses a file.
     """
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"the folder to export to must be empty or not exist, got {folder}.")
+    check_empty("the folder to export to", folder)
     source: BaseModel
     if isinstance(model, BaseModel):
         source = copy.deepcopy(model)
     else:
+        ModelSpec.parse(str(model)).check_plain()
         source = load(model, device="cpu", trust_remote_code=trust_remote_code)
     if kind_of_loaded(source) != "dense":
         check_merged(source)
         with whole_folder(folder) as unfinished:
             return _write_class(source, unfinished)
     if not isinstance(source, SentenceTransformer):
-        raise IncompatibleError(
-            "several vectors per document cannot be a plain checkpoint: our own modules pool them; use "
-            "save_pretrained."
-        )
+        raise IncompatibleError(SEVERAL)
     check_merged(source)
     if not isinstance(source[0], Transformer):
         raise IncompatibleError(

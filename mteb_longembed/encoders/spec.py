@@ -21,6 +21,8 @@ _SHORT: dict[object, str] = {full: short for short, full in DTYPES.items()}
 DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: _SHORT.get(text, text))]
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
+#: Why several vectors of a document cannot be exported.
+SEVERAL = "several vectors per document cannot be a plain checkpoint: our own modules pool them; use save_pretrained."
 #: Settings of version 0.8, and what took their place.
 _SUCCESSORS = {
     "fuse": "fusion=bm25",
@@ -62,7 +64,8 @@ class ModelSpec:
                     f"{key}= of an older version is {_SUCCESSORS[key]} now, got {key}={value}: write that."
                 )
             if key not in declared:
-                raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
+                beside = {"of every strategy": ("vectors",), "of a search": SEARCH_SETTINGS}
+                raise UnknownNameError(f"parameter of {self.strategy}", key, declared, beside)
             if value is not None:
                 params[key] = read(f"{self.strategy}'s {key}", declared[key], value)
         object.__setattr__(self, "params", params)  # the instance is frozen for others
@@ -119,6 +122,11 @@ class ModelSpec:
         set_here = {key: value for key, value in general.items() if value not in (None, False)}
         return {"strategy": self.strategy, **self.params, **set_here}
 
+    def check_plain(self) -> None:
+        """Raise IncompatibleError if no plain checkpoint can express the model, as far as its name tells."""
+        if self.vectors is not None:
+            raise IncompatibleError(SEVERAL)
+
     @cached_property
     def kind(self) -> type[Strategy]:
         """The class of the strategy.
@@ -126,6 +134,11 @@ class ModelSpec:
         Raises:
             UnknownNameError: if no strategy has this key.
         """
+        if self.strategy in (*PRESETS, LEXICAL):
+            raise InputError(
+                f"{self.strategy} is a preset and no strategy: a preset is part of a name, so write "
+                f"MODEL+{self.strategy}."
+            )
         if self.strategy not in STRATEGIES:
             raise UnknownNameError("strategy", self.strategy, STRATEGIES)
         return STRATEGIES[self.strategy]

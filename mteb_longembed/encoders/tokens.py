@@ -18,11 +18,10 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from mteb_longembed.files import Json
 from mteb_longembed.given import without_surrogates
+from mteb_longembed.sentences import CHARS_PER_TOKEN
 
 #: The token ids of one text, int32.
 Ids = np.ndarray
-#: Characters per token, roughly.
-CHARS_PER_TOKEN = 4.5
 #: Characters to read per needed token. English needs 4 to 5. If they are too few, more are read.
 _CHARS_TO_READ = 6
 #: Where a text may be cut: before a space, which no word and no punctuation with its line breaks crosses.

@@ -79,6 +79,11 @@ class Split:
         """The documents as models read them, title first."""
         return documents_of(self.corpus, self.task.metadata, self.subset)
 
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kind of each query that has one, from the file of your own queries."""
+        return self.task.kinds if isinstance(self.task, OwnData) else {}
+
     @cached_property
     def clusters(self) -> dict[str, list[str]]:
         """Cluster labels of judged queries: from their file, or else their relevant documents."""

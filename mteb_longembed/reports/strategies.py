@@ -78,6 +78,20 @@ def _averaged(tasks: Sequence[str]) -> dict[str, list[str]]:
     return averages
 
 
+def averages_of(results: pd.DataFrame) -> list[str]:
+    """Return for each average of `by_strategy` one sentence: the tasks, and the splits of each."""
+    frame = results[~(results["length"] > LONGEST)]
+    sentences = []
+    for name, tasks in _averaged(sorted(set(frame["task"]))).items():
+        parts = []
+        for task in tasks:
+            lengths = frame[frame["task"] == task].sort_values("length")
+            parts.append(f"{task} ({', '.join(lengths['split'].unique())})")
+        counts = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+        sentences.append(f"{name}: the mean over {counts}, each the mean of its splits: {', '.join(parts)}.")
+    return sentences
+
+
 def covers_benchmark(results: pd.DataFrame) -> bool:
     """Return whether the results have all splits of LongEmbed's six tasks, from one model or several.
 

@@ -195,3 +195,12 @@ CODECS: dict[Precision, type[Exact]] = {"fp32": Exact, "int8": EightBits, "4bit"
 def _last_number(codes: np.ndarray) -> np.ndarray:
     """Return the fp32 number in the last four bytes of each row, `[n, 1]`."""
     return np.ascontiguousarray(codes[:, -4:]).view(np.float32)
+
+
+def bytes_of(precision: Precision, width: int) -> int:
+    """Return the bytes of a stored vector of `width` numbers.
+
+    >>> [bytes_of(precision, 384) for precision in ("fp32", "int8", "4bit")]
+    [1536, 388, 196]
+    """
+    return {"fp32": 4 * width, "int8": width + 4, "4bit": width // 2 + 4}[precision]

@@ -19,11 +19,22 @@ from mteb_longembed.encoders.windows import vector_spans
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Precision, Vectors
 
+from .codecs import bytes_of
 from .encoder import check_as_described, model_in, show_bars
-from .representation import Representation, document_bytes, encode, encode_sparse, highest, repooled
+from .representation import (
+    Representation,
+    document_bytes,
+    encode,
+    encode_sparse,
+    highest,
+    kept_texts,
+    repooled,
+)
 from .scorer import Documents
 from .storage import Reader, Writer
 
+#: Bytes of the span of a vector.
+SPAN_BYTES = 8
 #: Maximum bytes of vectors that one call of an encoder returns.
 CALL_BYTES = 1 << 30
 #: Maximum number of other texts, such as queries, whose vectors are kept.
@@ -168,6 +179,33 @@ class Pass:
                 self._counts = None
                 self.release()
             raise
+
+    def kept(self, texts: Sequence[str]) -> set[str]:
+        """Return the texts whose vectors the embedding cache has in all representations, so that they are not encoded.
+
+        Corpus weights are not known before the documents are, and sparse vectors are not kept: then there are none.
+        """
+        wanted = self.representations
+        if not self.is_ours or not wanted or self.kind == "sparse" or any(one.rule for one in wanted):
+            return set()
+        stripped = {text.strip(): text for text in texts}
+        models = [self.model_of(one) for one in wanted]
+        return {stripped[text] for text in kept_texts(models, list(stripped), self.documents)}
+
+    def vector_bytes(self, text: str) -> int:
+        """Return the bytes of the vectors of a document in all representations; 0 if not known. Nothing is encoded."""
+        if not self.is_ours or self.kind == "sparse":
+            return 0
+        n_bytes = 0
+        width = self.model.get_embedding_dimension() or 0
+        for one in self.representations:
+            n_vectors = 1
+            if self.kind == "late-interaction":
+                n_vectors = sum(map(len, self.model.backbone.token_ids([text]) or [[]]))
+            elif one.rule is None:
+                n_vectors = len(vector_spans([self.model_of(one)], text)[0])
+            n_bytes += n_vectors * (bytes_of(one.precision, width) + SPAN_BYTES)
+        return n_bytes
 
     def _spans(self, wanted: Sequence[Representation], texts: Sequence[str]) -> Iterator[list[np.ndarray]]:
         """Yield for each representation the spans of each text, `[spans, 2]`."""

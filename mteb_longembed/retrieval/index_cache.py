@@ -52,6 +52,12 @@ def read_through_cache(searcher: Searcher, corpus: Path) -> Path | None:
     return folder
 
 
+def is_cached(searcher: Searcher, corpus: Path) -> bool:
+    """Return whether the cache has an index of a corpus for a searcher."""
+    root = cache_folder()
+    return root is not None and searcher.is_savable and (root / INDEXES / _key(searcher, corpus)).exists()
+
+
 def _key(searcher: Searcher, corpus: Path) -> str:
     """Hash what determines an index: the method with its versions, the language, and the documents."""
     digest = xxhash.xxh3_128(repr(searcher.identity).encode())

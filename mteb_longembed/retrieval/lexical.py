@@ -12,6 +12,7 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.hub import offline_without_hub
 from mteb_longembed.presets import LEXICAL, LEXICAL_SETTINGS
 
 from .encoder import model_in
@@ -86,11 +87,15 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
 
 def _encoder(name: str, device: str | None) -> Any:
     """Load the model that expands queries."""
-    return encoder_in(load_own(name, device) if is_own(name) else mteb.get_model(name, device=device))
+    if is_own(name):
+        return encoder_in(load_own(name, device))
+    with offline_without_hub():
+        return encoder_in(mteb.get_model(name, device=device))
 
 
 def _meta(name: str) -> ModelMeta:
     """Return the metadata of the model that expands queries."""
     if is_own(name):
         return meta_of_name(name, None, MODEL_REGISTRY.get)
-    return mteb.get_model_meta(name, fetch_from_hf=True)
+    with offline_without_hub():
+        return mteb.get_model_meta(name, fetch_from_hf=True)

@@ -11,6 +11,7 @@ from mteb_longembed.values import Precision
 
 from .abilities import SavableScorer, ScorerWithVectors
 from .passage_bm25 import PassageBM25
+from .recommended import recommended
 from .scorer import Scorer, full_name, full_revision
 from .searcher import Searcher
 from .settings import BM25Settings, is_lexical
@@ -70,7 +71,7 @@ def search(
 
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without search settings; a folder; or any name that
-            mteb knows. A folder alone means `+none`.
+            mteb knows. A model alone means its recommended preset, as for the command; `+none` is the model as it is.
         device: device of the model; default the best device of this machine.
         passages: whether hits show the best short window of the text that was read, if vectors have no text of their
             own: one vector, late interaction, sparse vectors. The model encodes the windows of a document when it is
@@ -78,6 +79,9 @@ def search(
         language: language of BM25's stop words and stems, as in mteb, such as `zho-Hans`. Default: English.
         precision: how vectors are stored: `fp32`, `int8` in about a quarter of the bytes, or `4bit` in an eighth.
             Default: `int8` where a query has a vector for each token, which loses nothing, and else `fp32`.
+
+    Returns:
+        An empty searcher. Its `read` and `add` log a warning if the model does not read a tenth of the text or more.
 
     Raises:
         InputError: if the language is not known.
@@ -96,6 +100,7 @@ def search(
         from mteb_longembed.data.task import check_language
 
         check_language(language)
+    name = recommended(name)
     scorer = make_scorer(name, device)
     if precision is not None:
         store_as(scorer, precision)

@@ -69,6 +69,24 @@ def excerpt(
     return shown
 
 
+def whole_sentences(text: str, start: int, end: int) -> Span:
+    """Return a span widened to the sentences in which it begins and ends, each by at most `WINDOW_CHARS`.
+
+    >>> whole_sentences("It rains. The door is red. So in spring", 14, 18)
+    (10, 26)
+    """
+    first = max(start - WINDOW_CHARS, 0)
+    last = min(end + WINDOW_CHARS, len(text))
+    spans = [(one + first, other + first) for one, other in spans_by_sentences(text[first:last])]
+    if not spans:
+        return start, end
+    # the first and the last sentence around the span may go on beyond what was looked at
+    whole = spans[1 if first else 0 : -1 if last < len(text) else None]
+    begins = [one for one, other in whole if one <= start < other]
+    ends = [other for one, other in whole if one < end <= other]
+    return (*begins, start)[0], (*ends, end)[0]
+
+
 def best_run(similarities: np.ndarray, spans: Sequence[Span]) -> Span:
     """Return the run of chunks with the best MaxSim, at most `WINDOW_CHARS` characters long or one chunk.
 

@@ -4,7 +4,7 @@ from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.names import split_name
 from mteb_longembed.presets import LEXICAL, LEXICAL_MEANING, PRESETS
-from mteb_longembed.zoo import entry_of, full_base, holds_model
+from mteb_longembed.zoo import check_folder, entry_of, full_base, holds_model
 
 #: For dense models that average their tokens, and for all others, such as late-interaction and sparse models
 #: (experiments/methods.md).
@@ -22,7 +22,7 @@ def recommended(name: str) -> str:
     is_bare = holds_model(name) or (split_name(name)[1] is None and not is_bm25_name(name))
     if not is_bare or (entry is not None and entry.kind == "mteb"):
         return name
-    full_base(name)
+    check_folder(full_base(name))
     from mteb_longembed.encoders.checkpoint import open_checkpoint
     from mteb_longembed.encoders.spec import ModelSpec
 

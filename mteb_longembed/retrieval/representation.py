@@ -159,6 +159,16 @@ def encode(
     return vectors
 
 
+def kept_texts(models: Sequence[LongModel], texts: Sequence[str], documents: Documents) -> set[str]:
+    """Return the texts that `encode` would read from the embedding cache as documents, for all of the models."""
+    first = models[0]
+    prompt = _prompt(first, PromptType.document, documents)
+    size = documents.options.get("batch_size", 32)
+    engine = Engine(models, prompt or None, size, {"task": PromptType.document.value})
+    engine.keep_in(first.embedding_cache)
+    return engine.kept(texts)
+
+
 def encode_sparse(
     model: LongModel, texts: Sequence[str], kind: PromptType, documents: Documents
 ) -> dict[str, sparse.csr_array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 
+from mteb_longembed.data.look import unread
 from mteb_longembed.data.stored_texts import Texts, merged, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.files import counted
 from mteb_longembed.given import read_given, read_pairs, with_text
+from mteb_longembed.sentences import CHARS_PER_TOKEN
 from mteb_longembed.values import ENGLISH
 
 from .abilities import GrowingScorer, SavableScorer, ScorerWithVectors, ShrinkingScorer
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from mteb_longembed.data.table import Source
 
     from .mteb_search import MTEBSearch
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class Searcher:
@@ -227,6 +233,10 @@ class Searcher:
         """Add a table of documents with text."""
         if not len(new):
             return
+        characters = pyarrow.compute.utf8_length(new["text"]).to_numpy()
+        sentence = unread(characters / CHARS_PER_TOKEN, self.scorer.meta.max_tokens)
+        if sentence:
+            _LOGGER.warning("%s", sentence)
         tables = merged([*self._tables, new])
         read = self._documents_of(tables)
         self._index(read)

@@ -13,7 +13,7 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names import SEARCH_SETTINGS, ModelName, split_name
 from mteb_longembed.presets import LEXICAL, LEXICAL_SETTINGS
 from mteb_longembed.values import Power, read_fields, read_tokens, split_settings
-from mteb_longembed.zoo import entry_of, full_base, holds_model
+from mteb_longembed.zoo import check_folder, entry_of, full_base, holds_model
 
 if TYPE_CHECKING:
     from mteb_longembed.encoders.checkpoint import Checkpoint
@@ -204,6 +204,22 @@ class BM25Settings(_Settings):
         if target is not None:
             given["target_len"] = read_tokens("the target", target)
         return cls(**cast("dict[str, Any]", settings), **given)
+
+
+def check_name(name: str) -> None:
+    """Check all of a name that can be checked without its model: base, strategy, and the values of its settings.
+
+    No torch, no mteb. A base alone is a name too.
+
+    Raises:
+        InputError: if a part breaks its rule, or the base is the path of no folder.
+    """
+    if is_lexical(name) or is_bm25(name):
+        base = BM25Settings.parse(name).expand
+    else:
+        base = read_name(name)[0].base
+    if base is not None:
+        check_folder(base)
 
 
 def is_bm25(name: str) -> bool:

@@ -111,3 +111,11 @@ def test_what_cannot_work_is_one_sentence(results, tmp_path):
         _run(results, "--figure", tmp_path / "figure.txt")
     with pytest.raises(InputError, match=r"the folder of --figure is a folder, but .* is a file"):
         _run(results, "--figure", next(results.rglob("*.json")) / "figure.svg")
+
+
+def test_an_average_says_what_it_is_of(results, capsys):
+    _run(results)
+    sentence = (
+        "average: the mean over 1 task, each the mean of its splits: LongEmbedPasskey (test_256, test_512)."
+    )
+    assert sentence in capsys.readouterr().out

@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 
 from mteb_longembed.comparing.comparison import Comparison
-from mteb_longembed.comparing.figure import draw_costs, draw_figure
+from mteb_longembed.comparing.figure import draw_costs, draw_figure, first_rows
 from mteb_longembed.comparing.page import Table, as_json, failures_table, page, ranking_table
 from mteb_longembed.comparing.summary import by_split, summarise
 from mteb_longembed.comparing.verdict import Advice, Note, Setting
+from mteb_longembed.names import with_preset
 from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, answers, cost, frame, queries_of, summary
 
 HOSTILE = "../a\x1b[31m|b\n# c $x$ \\input{/etc/passwd} [red]<script>alert(1)</script>[/red] *_`~^&%#{}\u202e"
@@ -127,7 +128,7 @@ def test_long_queries_are_cut_so_a_page_of_five_thousand_stays_small() -> None:
 
 
 def test_long_names_break_behind_commas_and_colons() -> None:
-    label = LONG.name.removeprefix("org/mine").replace(":", ":<wbr>").replace(",", ",<wbr>")
+    label = with_preset(LONG.name).removeprefix("org/mine").replace(":", ":<wbr>").replace(",", ",<wbr>")
     assert f'<td class="words">{label}</td>' in page(comparison())
 
 
@@ -210,3 +211,19 @@ def test_the_figure_has_scores_and_differences_and_shades_what_is_within_two_poi
 
     assert points(scores) == pytest.approx(list(made.summary["score"]))
     assert points(differences) == pytest.approx(list(made.summary["to_best"].dropna()))
+
+
+def test_the_first_picture_has_the_best_eight_the_base_and_bm25_and_all_are_on_request() -> None:
+    many = [replace(BASE, name=f"org/mine+ntk@{4096 + i}", kind="strategy") for i in range(12)]
+    rows = summary({**{one: 40 - i for i, one in enumerate(many)}, LEXICAL: 9, BASE: 8})
+    shown = [row.id for row in first_rows(rows)]
+    assert shown == [*(one.id for one in many[:8]), LEXICAL.id, BASE.id]
+    advice = Advice("winner", many[0].id, many[0].id, "", "Use it.", "Why.", "Price.")
+    right = {one: {KEY: answers(40 - i)} for i, one in enumerate(many)}
+    scores = frame({**right, LEXICAL: {KEY: answers(9)}, BASE: {KEY: answers(8)}})
+    made = comparison(rows=rows, advice=advice, scores=scores, by_split=by_split(scores))
+    html = page(made)
+    first, rest = html.split("<details>")
+    assert many[11].name.removeprefix("org/mine") not in first
+    assert 'aria-labelledby="all"' in rest and "All 14 candidates" in rest
+    assert "<details>" not in page(replace(made, rows=first_rows(rows)))

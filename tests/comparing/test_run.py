@@ -175,7 +175,7 @@ def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_p
     assert set(mteb.models.model_implementations.MODEL_REGISTRY) == known
     rows = result.summary.set_index("label")
     assert len(rows) == 5 and rows["kind"].tolist().count("fusion") == 1
-    assert rows.loc["+pcw@128:size=10,vectors=window", "vectors"] > 3
+    assert rows.loc["+windows@128:size=10", "vectors"] > 3
     assert rows.isna().loc["bm25:window=200", "tokens_per_second"]
 
 

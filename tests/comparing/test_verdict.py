@@ -22,6 +22,7 @@ from mteb_longembed.comparing.verdict import (
     type_next,
 )
 from mteb_longembed.errors import InputError
+from mteb_longembed.evaluation.resampling import Interval
 from mteb_longembed.retrieval.settings import BM25Settings
 from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, frame, summary
 
@@ -307,3 +308,11 @@ def test_only_exactly_none_and_all_are_0_and_100_percent() -> None:
         1: "100 %",
     }
     assert {share: percent(share) for share in shares} == shares
+
+
+def test_two_that_a_thousand_more_queries_would_not_separate_are_equal_and_the_cheaper_is_named() -> None:
+    near = Interval(-0.1, -2.0, 1.9)
+    for changes, end in (({"bytes": 99.0}, "+pi@4096 is the cheaper one."), ({}, "they cost the same.")):
+        found = advice(rows({"near_share": 0.71}, {"near_share": 0.7, "to_best": near, **changes}))
+        assert found.certainty.endswith(f". +ntk@4096 and +pi@4096 are equal in practice; {end}")
+        assert "more such queries" not in found.certainty

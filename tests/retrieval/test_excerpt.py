@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from mteb_longembed.retrieval.analyzer import Language
-from mteb_longembed.retrieval.passages import WINDOW_CHARS, best_run, excerpt, short_windows, window_borders
+from mteb_longembed.retrieval.passages import (
+    WINDOW_CHARS,
+    best_run,
+    excerpt,
+    short_windows,
+    whole_sentences,
+    window_borders,
+)
 
 ENGLISH = Language.of("eng-Latn")
 
@@ -116,3 +123,14 @@ def test_windows_of_words_overlap_by_half_and_there_is_at_least_one(
 ) -> None:
     firsts, lasts = window_borders(n, size)
     assert list(zip(firsts.tolist(), lasts.tolist(), strict=True)) == windows
+
+
+def test_a_passage_that_begins_or_ends_inside_a_sentence_is_widened_to_whole_ones() -> None:
+    text = f"{FILLER}{ANSWER} If it rains, the lamp is lit. {FILLER}"
+    at = text.index("Brandt signed")
+    for start, end in ((at, at + 20), (at, text.index("If it") + 5)):
+        first, last = whole_sentences(text, start, end)
+        assert text[first:last] in (ANSWER, f"{ANSWER} If it rains, the lamp is lit.")
+        assert (first, last) == whole_sentences(text, first, last)
+    endless = "word " * 500
+    assert whole_sentences(endless, 1000, 1100) == (1000, 1100)

@@ -1,0 +1,63 @@
+"""Candidates that provably score as their base does, because every document fits into what the base was trained on."""
+
+from collections.abc import Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.positions import ROTARY, positions_of
+from mteb_longembed.encoders.spec import ModelSpec
+
+from .candidates import Candidate
+from .costs import Lengths
+
+
+def longest_input(
+    base: str, lengths: Lengths, tokenizer: PreTrainedTokenizerBase, queries: Sequence[str]
+) -> int | None:
+    """Return the longest input of a base in tokens, with special tokens and its longest prompt; None if not known.
+
+    Args:
+        base: an alias, a hub id or a folder.
+        lengths: the lengths of its documents.
+        tokenizer: its tokenizer.
+        queries: the queries, which have to fit too.
+    """
+    if lengths.scale > 1:  # only a sample was read
+        return None
+    opened = open_checkpoint(ModelSpec(base)).base
+    prompts = list((opened.files.json("config_sentence_transformers.json").get("prompts") or {}).values())
+    prompts += [opened.entry.query_prompt, opened.entry.document_prompt]
+    around = [len(tokenizer(prompt or "", verbose=False)["input_ids"]) for prompt in ["", *prompts]]
+    rows = [tokenizer(query, add_special_tokens=False, verbose=False)["input_ids"] for query in queries]
+    return max([lengths.longest, *map(len, rows)]) + max(around)
+
+
+def equals_base(candidate: Candidate, longest: int) -> bool:
+    """Return whether a candidate gives every input of at most `longest` tokens the vector of its base.
+
+    It has one vector for each document, or for each window, of which there is then one; and no search settings.
+    """
+    if candidate.model is None or candidate.is_base or candidate.is_named or candidate.search:
+        return False
+    checkpoint = open_checkpoint(candidate.model)
+    if candidate.model.vectors not in (None, "window") or checkpoint.base.kind != "dense":
+        return False
+    rotary = positions_of(checkpoint.base.config) is ROTARY
+    return longest <= min(checkpoint.strategy.unchanged_len(rotary=rotary), checkpoint.strategy.trained_len)
+
+
+def without_equals(candidates: Sequence[Candidate], longest: int | None) -> tuple[list[Candidate], list[str]]:
+    """Return the candidates of a base that may differ from it, and a note on those left out."""
+    if longest is None or not any(one.is_base for one in candidates):
+        return list(candidates), []
+    equal = [one for one in candidates if equals_base(one, longest)]
+    if not equal:
+        return list(candidates), []
+    names = ", ".join(one.id for one in equal)
+    verb = "equals" if len(equal) == 1 else "equal"
+    note = (
+        f"{names} {verb} the base on these documents, the longest of which has {longest:,} tokens with its prompt: "
+        "left out."
+    )
+    return [one for one in candidates if one not in equal], [note]
