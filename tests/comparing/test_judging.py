@@ -80,9 +80,11 @@ def compare(out: Path, runs: Any, models: Any = (), **data: Any) -> Comparison:
 
 
 def content(path: Path) -> dict[str, Any]:
-    """The data of a page."""
+    """The data of a page, whose lines are: all but passages and texts, those of each question, of each document."""
     (packed,) = re.findall(r'id="data">([^<]*)<', path.read_text(encoding="utf-8"))
-    return json.loads(zlib.decompress(base64.b64decode(packed)))
+    data, *parts = map(json.loads, zlib.decompress(base64.b64decode(packed)).decode().split("\n"))
+    n = len(data["questions"])
+    return {**data, "passages": parts[:n], "texts": parts[n:]}
 
 
 def node(script: str, value: Any) -> Any:
@@ -374,10 +376,11 @@ def test_whole_texts_are_cut_until_the_page_is_small_and_it_says_where(tmp_path,
     long = {key: " ".join(str(draw.random()) for _ in range(9_000)) for key in DOCUMENTS}
     path = page_of(tmp_path, long, runs, queries={key: QUESTIONS[key] for key in ("q0", "q1", "q2")})
     assert path.stat().st_size <= judging.MOST_BYTES
-    shown = content(path)["documents"][0]
-    n, whole = len(shown["text"]), len(long[shown["id"]])
+    page = content(path)
+    text, cut = page["texts"][0]
+    n, whole = len(text), len(long[page["documents"][0]["id"]])
     assert 1_000 < n < whole
-    assert shown["cut"] == f"Cut after {n:,} of {whole:,} characters; your file has the rest."
+    assert cut == f"Cut after {n:,} of {whole:,} characters; your file has the rest."
 
 
 def test_without_questions_the_page_takes_typed_ones(tmp_path, capsys, monkeypatch) -> None:
