@@ -181,8 +181,7 @@ def _passages(question: str, whole: str, spans: set[Span], language: Language) -
     """Return excerpts of at most `_N_PASSAGES` passages of a document, preferring short ones."""
     shown: list[Span] = []
     for start, end in sorted(spans, key=lambda span: span[1] - span[0]):
-        overlaps = any(start < last and first < end for first, last in shown)
-        if not overlaps:
+        if not any(start < last and first < end for first, last in shown):
             shown.append((start, end))
     passages = []
     for start, end in sorted(shown[:_N_PASSAGES]):
