@@ -81,7 +81,7 @@ def compare(out: Path, runs: Any, models: Any = (), **data: Any) -> Comparison:
 
 
 def content(path: Path) -> dict[str, Any]:
-    """The data of a page, whose lines are: all but passages and texts, those of each question, of each document."""
+    """The data of a page: a line for all but passages and texts, one for each question, and one for each document."""
     (packed,) = re.findall(r'id="data">([^<]*)<', path.read_text(encoding="utf-8"))
     data, *parts = map(json.loads, zlib.decompress(base64.b64decode(packed)).decode().split("\n"))
     n = len(data["questions"])
