@@ -125,7 +125,7 @@ def size(books: Path, out: Path) -> None:
     options = {"show": False, "bm25": False, "output_folder": out}
     ranked = mteb_longembed.compare(runs=runs, corpus=corpus, queries=queries, **options)
     path = ranked.judge(out / "judge.html")
-    with tempfile.TemporaryDirectory() as folder, browser(Path(folder)) as shown:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, browser(Path(folder)) as shown:
         started = time.perf_counter()
         shown.open(path)
         shown.wait("document.getElementById('question').textContent")
@@ -139,7 +139,7 @@ def size(books: Path, out: Path) -> None:
 
 def picture(path: Path) -> None:
     """Judge some questions of a page, and keep what it shows."""
-    with tempfile.TemporaryDirectory() as folder, browser(Path(folder)) as shown:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, browser(Path(folder)) as shown:
         shown.send(
             "Emulation.setDeviceMetricsOverride", width=880, height=760, deviceScaleFactor=1, mobile=False
         )

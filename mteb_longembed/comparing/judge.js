@@ -193,8 +193,13 @@ if (typeof module !== "undefined") {
 
 async function start() {
   const $ = (id) => document.getElementById(id);
-  const packed = new Blob([Uint8Array.from(atob($("data").textContent), (letter) => letter.charCodeAt(0))]);
-  const data = await new Response(packed.stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  const letters = atob($("data").textContent);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+  const packed = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  // The lines of passages and texts are parsed when they are shown: the first question must not wait for all of them.
+  const [first, ...lines] = (await new Response(packed).text()).split("\n");
+  const data = JSON.parse(first);
   const place = `mteb-longembed judge ${data.signature}`;
   let [log, isStored] = [[], true];
   try {
@@ -212,9 +217,8 @@ async function start() {
     Object.assign(document.createElement(tag), { textContent, className });
   function save(text, name) {
     const href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-    const link = Object.assign(element("a"), { href, download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    Object.assign(element("a"), { href, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 1000);
   }
   // Words of the question are marked, also with other endings. Scripts without spaces are marked anywhere.
   function marked(tag, text, terms) {
@@ -297,9 +301,10 @@ async function start() {
       $("place").textContent = `Document ${at + 1} of at most ${question.pool.length}`;
       $("title").textContent = shown.title || shown.id;
       $("name").textContent = shown.title ? shown.id : "";
-      $("passages").replaceChildren(...question.passages[at].map((text) => marked("blockquote", text, question.terms)));
-      $("text").replaceChildren(marked("div", shown.text, question.terms));
-      $("cut").textContent = shown.cut;
+      $("passages").replaceChildren(...JSON.parse(lines[current])[question.pool[at]].map((text) => marked("blockquote", text, question.terms)));
+      const [text, cut = ""] = JSON.parse(lines[data.questions.length + question.pool[at]]);
+      $("text").replaceChildren(marked("div", text, question.terms));
+      $("cut").textContent = cut;
       $("whole").open = false;
       $("document").focus({ preventScroll: true });
     } else {
@@ -344,11 +349,8 @@ async function start() {
     const lines = order.map((c) => {
       const found = samples.mean(c);
       const row = element("tr", "", c === chosen ? "chosen" : "");
-      const [bar, range, dot] = [element("td", "", "bar"), element("span", "", "range"), element("span", "", "dot")];
-      range.style.left = `${percent(found.low || 0)}%`;
-      range.style.width = `${percent(found.high - found.low || 0)}%`;
-      dot.style.left = `${percent(found.mean)}%`;
-      bar.append(range, dot);
+      const bar = element("td", "", "bar");
+      for (const end of ["low", "mean", "high"]) bar.style.setProperty(`--${end}`, `${percent(found[end] || 0)}%`);
       const ends = samples.n > 1 ? ` (${percent(found.low)} to ${percent(found.high)})` : "";
       row.append(element("th", names[c]), element("td", `${percent(found.mean, 1)}${ends}`), bar);
       row.firstChild.scope = "row";

@@ -9,13 +9,10 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from mteb_longembed.data.check import read_corpus
 from mteb_longembed.data.task import OwnData
@@ -28,6 +25,7 @@ from mteb_longembed.sentences import Span
 
 from .candidates import Candidate
 from .labels import short_names
+from .template import render
 
 PAGE = "judge.html"
 #: Maximum bytes of a page, and the characters of each whole text that are tried until the page is small enough.
@@ -67,10 +65,9 @@ class Judging:
     def write(self, path: Path, command: str) -> None:
         """Write the page, of at most `MOST_BYTES` if its passages allow it. `command` is shown as the next one."""
         make_folder("the folder of the page", path.parent)
-        data = self.data()
-        text = ""
+        data = {"passages": [], "texts": [], **self.data(), "command": command}
         for n_characters in _TEXT_LENGTHS:
-            text = _page({**data, "command": command, "documents": _cut(data["documents"], n_characters)})
+            text = _page({**data, "texts": [_cut(whole, n_characters) for whole in data["texts"]]})
             if len(text.encode()) <= MOST_BYTES:
                 break
         write_file(path, text)
@@ -81,42 +78,47 @@ class Judging:
             return {"signature": self.signature, "questions": [], "documents": []}
         documents = self.split.documents
         language = Language.of(documents.language)
-
-        def text_of(key: str) -> str:
-            return documents.texts[documents.indices[key]]
-
         index_of: dict[str, int] = defaultdict(lambda: len(index_of))
         orders = self.orders()
         clusters = self.split.task.clusters if isinstance(self.split.task, OwnData) else {}
         by_text = [self.rankings[one.id].set_index("query").to_dict("index") for one in self.candidates]
-        questions = []
-        for query, text in self.split.judged_queries.items():
-            rows = [of_candidate[text] for of_candidate in by_text]
+        queries = self.split.judged_queries
+        questions, spans = [], []
+        for query, text in queries.items():
             known = self.known.get(query, {})
             seen = {key: index_of[key] for key in [*orders[query], *known]}
+            rows = [of_candidate[text] for of_candidate in by_text]
+            spans.append(_spans(rows))
             ranks = []
-            for candidate, row in zip(self.candidates, rows, strict=True):
-                ranks.append(list(_groups(row, seen, candidate.tolerance, len(documents))))
+            for one, row in zip(self.candidates, rows, strict=True):
+                ranks.append(list(_groups(row, seen, one.tolerance, len(documents))))
             question = {
                 "id": query,
                 "text": printable(text),
                 "cluster": clusters.get(query, ""),
                 "terms": _marked(text, language),
                 "pool": [index_of[key] for key in orders[query]],
-                "passages": [_passages(text, key, text_of(key), rows, language) for key in orders[query]],
                 "ranks": ranks,
                 "known": {index_of[key]: score for key, score in known.items()},
             }
             questions.append(question)
-        titles = self._titles(index_of)
-        shown = [{"id": key, "title": titles.get(key, ""), "text": text_of(key)} for key in index_of]
+        texts = [documents.texts[documents.indices[key]] for key in index_of]
+        passages: list[dict[int, list[str]]] = [{} for _ in questions]
+        # by document, so that its sentences and terms are found once for all questions
+        for key, index in index_of.items():
+            for text, of_question, shown in zip(queries.values(), spans, passages, strict=True):
+                if key in of_question:
+                    shown[index] = _passages(text, texts[index], of_question[key], language)
+        titles = _titles(self.split, index_of)
         labels = short_names(self.candidates)
         return {
             "signature": self.signature,
             "candidates": [labels[one.id] for one in self.candidates],
             "default": [one.id for one in self.candidates].index(self.default),
             "questions": questions,
-            "documents": shown,
+            "documents": [{"id": key, "title": titles.get(key, "")} for key in index_of],
+            "passages": passages,
+            "texts": texts,
         }
 
     @property
@@ -157,31 +159,32 @@ class Judging:
             counts[candidate.id] = sum(missing) / max(len(missing), 1)
         return counts
 
-    def _titles(self, wanted: Mapping[str, int]) -> dict[str, str]:
-        """Return the titles of documents in files and tables; none of a stream, which cannot be read again."""
-        task = self.split.task if self.split else None
-        if not isinstance(task, OwnData):
-            return {}
-        rows = read_corpus(task.corpus_source)
-        return {one.id: printable(one.title[:_TITLE]) for one in rows if one.id in wanted}
+
+def _titles(split: Split, wanted: Mapping[str, int]) -> dict[str, str]:
+    """Return the titles of documents in files and tables; none of a stream, which cannot be read again."""
+    if not isinstance(split.task, OwnData):
+        return {}
+    rows = read_corpus(split.task.corpus_source)
+    return {one.id: printable(one.title[:_TITLE]) for one in rows if one.id in wanted}
 
 
-def _passages(
-    question: str, key: str, whole: str, rows: Sequence[Mapping[str, Any]], language: Language
-) -> list[str]:
-    """Return excerpts of the passages that methods found in a document, rather the narrow ones."""
-    spans: set[Span] = set()
+def _spans(rows: Sequence[Mapping[str, Any]]) -> dict[str, set[Span]]:
+    """Return the passages that methods found for a question, by document."""
+    spans: dict[str, set[Span]] = defaultdict(set)
     for row in rows:
-        for shown_key, start, end in zip(row["first"], row["starts"], row["ends"], strict=True):
-            if shown_key == key:
-                spans.add((int(start), int(end)))
+        for key, start, end in zip(row["first"], row["starts"], row["ends"], strict=True):
+            spans[key].add((int(start), int(end)))
+    return spans
+
+
+def _passages(question: str, whole: str, spans: set[Span], language: Language) -> list[str]:
+    """Return excerpts of at most `_N_PASSAGES` passages of a document, preferring short ones."""
     shown: list[Span] = []
     for start, end in sorted(spans, key=lambda span: span[1] - span[0]):
-        overlaps = any(start < last and first < end for first, last in shown)
-        if not overlaps and len(shown) < _N_PASSAGES:
+        if not any(start < last and first < end for first, last in shown):
             shown.append((start, end))
     passages = []
-    for start, end in sorted(shown):
+    for start, end in sorted(shown[:_N_PASSAGES]):
         if end - start < _PASSAGE - 2 * _MARGIN:
             start = whole.rfind(" ", 0, max(start - _MARGIN, 0)) + 1
             end = min(end + _MARGIN, len(whole))
@@ -231,23 +234,17 @@ def _hash(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def _cut(documents: Sequence[Mapping[str, str]], n: int) -> list[dict[str, str]]:
-    """Return documents with at most `n` characters of text, and a sentence where more are left out."""
-    cut = [{**one, "text": one["text"][:n], "cut": ""} for one in documents]
-    for one, whole in zip(cut, documents, strict=True):
-        if len(whole["text"]) > n:
-            one["cut"] = f"Cut after {n:,} of {len(whole['text']):,} characters; your file has the rest."
-    return cut
+def _cut(whole: str, n: int) -> list[str]:
+    """Return at most `n` characters of a text, and a sentence if the rest is left out."""
+    if len(whole) <= n:
+        return [whole]
+    return [whole[:n], f"Cut after {n:,} of {len(whole):,} characters; your file has the rest."]
 
 
 def _page(data: Mapping[str, Any]) -> str:
-    folder = files("mteb_longembed.comparing")
-    script = (folder / "judge.js").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    template = environment.from_string((folder / "judge.html.j2").read_text(encoding="utf-8"))
-    packed = zlib.compress(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), 9)
-    return template.render(
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        data=base64.b64encode(packed).decode(),
-    )
+    first = {key: value for key, value in data.items() if key not in ("passages", "texts")}
+    # lines that the page parses when it shows them
+    parts = [first, *data["passages"], *data["texts"]]
+    lines = [json.dumps(part, ensure_ascii=False, separators=(",", ":")) for part in parts]
+    packed = zlib.compress("\n".join(lines).encode(), 9)
+    return render("judge.html.j2", "judge.js", data=base64.b64encode(packed).decode())

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.evaluation.resampling import Interval
@@ -26,6 +22,7 @@ from .failures import N_FAILURES, base_row, failures
 from .figure import COLOURS, draw_costs, draw_figure, first_rows
 from .kinds import differing
 from .summary import MARGIN, Row, is_number
+from .template import render
 from .verdict import percent, times_base
 
 if TYPE_CHECKING:
@@ -292,20 +289,15 @@ def page(comparison: Comparison, command: str = "") -> str:
         "Left out": " ".join(comparison.texts("left out")) or "nothing",
         "Versions": ", ".join(f"{name} {version(name)}" for name in _SHOWN),
     }
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown
-    )
-    environment.filters["breakable"] = _breakable
-    folder = files("mteb_longembed.comparing")
-    template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
-    script = (folder / "sort.js").read_text(encoding="utf-8")
     scatter = draw_costs(comparison)
     of_failures = failures_table(comparison)
     first = first_rows(comparison.rows)
     others = None
     if len(first) < len(comparison.rows):
         others = _picture(draw_figure(comparison), "all")
-    return template.render(
+    return render(
+        "page.html.j2",
+        "sort.js",
         comparison=comparison,
         standings=_picture(draw_figure(comparison, first), "standings"),
         all_standings=others,
@@ -318,8 +310,6 @@ def page(comparison: Comparison, command: str = "") -> str:
         names=("candidate", "best other is"),
         sort_key=sort_key,
         colours={name.replace(" ", "-"): colour for name, colour in COLOURS.items()},
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
@@ -335,18 +325,6 @@ def _picture(figure: Figure, key: str) -> Markup:
     for standing, colour in COLOURS.items():
         svg = svg.replace(colour.lower(), f"var(--{standing.replace(' ', '-')})")
     return Markup(svg.replace("<svg", f'<svg role="img" aria-labelledby="{key}"', 1))
-
-
-def _breakable(name: str) -> Markup:
-    """Allow line breaks after the commas and colons of a name."""
-    return Markup(re.sub("([,:])(?=.)", r"\1<wbr>", str(escape(name))))
-
-
-def _shown(value: object) -> object:
-    """Replace control characters in a value of the template, which may be untrusted, such as a path."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return printable(value)
-    return value
 
 
 def as_json(comparison: Comparison) -> str:

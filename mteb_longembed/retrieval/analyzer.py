@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from mteb_longembed.word_borders import stands_alone, visible, word_borders
 _SHORTEST = 2
 #: The id of a word that is not a term: a stop word, or too short.
 NO_TERM = -1
+#: Number of words of queries whose terms an analyzer remembers.
+_N_QUERY_WORDS = 50_000
 #: Turkish and Azerbaijani have two letters i, with and without a dot.
 _TURKIC = str.maketrans("Iİ", "ıi")
 
@@ -82,6 +84,8 @@ class Analyzer:
         #: A word as written in a text -> the id of its form: in lower case, not yet stemmed.
         self._form_of = cache(self._new_form)
         self._form_ids: dict[str, int] = {}
+        #: A word of a query as typed -> its term and its form; only the latest ones, because queries have no end.
+        self._query_term_of = lru_cache(_N_QUERY_WORDS)(self._new_query_term)
         #: For each form the id of its term, and its number of occurrences.
         self._term_of_form = array("i")
         self._counts = array("q")
@@ -104,13 +108,15 @@ class Analyzer:
         >>> Analyzer(Language("eng-Latn", "english", frozenset(["the"]))).query_terms("The lamps were lit.")
         [('lamp', 'lamps'), ('were', 'were'), ('lit', 'lit')]
         """
+        return [(term, form) for _, term, form in self.query_terms_at(text)]
+
+    def query_terms_at(self, text: str) -> Iterator[tuple[int, str, str]]:
+        """Yield the first character, the term and the form of each term of a query."""
         starts, ends = word_borders(text)
-        terms = []
-        for form in map(self._normalized, _slices(text, starts, ends)):
-            term = self._term(form)
+        for start, word in zip(starts.tolist(), _slices(text, starts, ends), strict=True):
+            term, form = self._query_term_of(word)
             if term is not None:
-                terms.append((term, form))
-        return terms
+                yield start, term, form
 
     def forms(self) -> list[str]:
         """Return the most frequent form of each term: unlike the stem, people write it and models know it."""
@@ -181,6 +187,10 @@ class Analyzer:
             self._term_of_form.append(term_id)
             self._counts.append(0)
         return self._form_ids[form]
+
+    def _new_query_term(self, word: str) -> tuple[str | None, str]:
+        form = self._normalized(word)
+        return self._term(form), form
 
     def _normalized(self, word: str) -> str:
         """Normalize a word, so that it is the same however it is typed, such as `É` as one character or two."""

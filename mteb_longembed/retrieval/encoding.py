@@ -201,7 +201,7 @@ class Pass:
         for one in self.representations:
             n_vectors = 1
             if self.kind == "late-interaction":
-                n_vectors = sum(map(len, self.model.backbone.token_ids([text]) or [[]]))
+                n_vectors = sum(len(ids) for ids in self.model.backbone.token_ids([text]) or [])
             elif one.rule is None:
                 n_vectors = len(vector_spans([self.model_of(one)], text)[0])
             n_bytes += n_vectors * (bytes_of(one.precision, width) + SPAN_BYTES)

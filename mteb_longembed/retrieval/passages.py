@@ -1,6 +1,7 @@
 """Choose the text of a document to show: short windows, and excerpts around the best sentence."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from .analyzer import Analyzer, Language
 WINDOW_CHARS = 500
 #: The mark for omitted text.
 CUT = "[...]"
+#: Passages whose sentences and terms are remembered, for a caller with several questions about one document.
+_N_PASSAGES = 16
 
 
 def short_windows(text: str) -> list[Span]:
@@ -47,18 +50,13 @@ def excerpt(
         also: further matching terms of the passage.
         scores: the scoring function of a model; None to count shared terms.
     """
-    analyzer = Analyzer(language)
-    wanted = dict(analyzer.query_terms(" ".join([question, *also])))
-    chunks = []
-    for first, last in spans_by_sentences(passage, n):
-        step = n if last - first <= n else n // 2
-        chunks += [(start, min(start + n, last)) for start in range(first, last, step)]
-
-    def n_shared(chunk: tuple[int, int]) -> int:
-        return len(wanted.keys() & dict(analyzer.query_terms(passage[slice(*chunk)])))
-
-    if scores is None or len(chunks) < 2:
-        start, end = max(chunks, key=n_shared, default=(0, 0))
+    chunks = _chunks(passage, n)
+    if len(chunks) < 2:
+        start, end = next(iter(chunks), (0, 0))
+    elif scores is None:
+        wanted = dict(_analyzer(language).query_terms(" ".join([question, *also]))).keys()
+        n_shared = [len(wanted & terms) for terms in _terms_of_chunks(passage, n, language)]
+        start, end = chunks[int(np.argmax(n_shared))]
     else:
         start, end = chunks[int(scores(question, [passage[slice(*chunk)] for chunk in chunks]).argmax())]
     shown = " ".join(passage[start:end].split())
@@ -85,6 +83,31 @@ def whole_sentences(text: str, start: int, end: int) -> Span:
     begins = [one for one, other in whole if one <= start < other]
     ends = [other for one, other in whole if one < end <= other]
     return (*begins, start)[0], (*ends, end)[0]
+
+
+@lru_cache(_N_PASSAGES)
+def _chunks(passage: str, n: int) -> Sequence[Span]:
+    """Return spans of at most `n` characters: joined sentences, and overlapping parts of longer ones."""
+    chunks: list[Span] = []
+    for first, last in spans_by_sentences(passage, n):
+        step = n if last - first <= n else n // 2
+        chunks += [(start, min(start + n, last)) for start in range(first, last, step)]
+    return chunks
+
+
+@lru_cache(_N_PASSAGES)
+def _terms_of_chunks(passage: str, n: int, language: Language) -> Sequence[frozenset[str]]:
+    """Return the terms of each chunk."""
+    found = list(_analyzer(language).query_terms_at(passage))
+    return [
+        frozenset(term for at, term, _ in found if start <= at < end) for start, end in _chunks(passage, n)
+    ]
+
+
+@lru_cache(1)
+def _analyzer(language: Language) -> Analyzer:
+    """Return an analyzer that remembers words. It is for queries only: no text becomes part of its vocabulary."""
+    return Analyzer(language)
 
 
 def best_run(similarities: np.ndarray, spans: Sequence[Span]) -> Span:

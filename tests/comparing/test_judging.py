@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.resampling import resample
 from mteb_longembed.evaluation.split import splits_of
 from tests import tiny
-from tests.browser import CHROMIUM, browser
+from tests.browser import CHROMIUM, Page, browser
 
 NODE = shutil.which("node")
 SCRIPT = Path(judging.__file__).with_name("judge.js")
@@ -80,9 +81,11 @@ def compare(out: Path, runs: Any, models: Any = (), **data: Any) -> Comparison:
 
 
 def content(path: Path) -> dict[str, Any]:
-    """The data of a page."""
+    """The data of a page: a line for all but passages and texts, one for each question, and one for each document."""
     (packed,) = re.findall(r'id="data">([^<]*)<', path.read_text(encoding="utf-8"))
-    return json.loads(zlib.decompress(base64.b64decode(packed)))
+    data, *parts = map(json.loads, zlib.decompress(base64.b64decode(packed)).decode().split("\n"))
+    n = len(data["questions"])
+    return {**data, "passages": parts[:n], "texts": parts[n:]}
 
 
 def node(script: str, value: Any) -> Any:
@@ -374,10 +377,11 @@ def test_whole_texts_are_cut_until_the_page_is_small_and_it_says_where(tmp_path,
     long = {key: " ".join(str(draw.random()) for _ in range(9_000)) for key in DOCUMENTS}
     path = page_of(tmp_path, long, runs, queries={key: QUESTIONS[key] for key in ("q0", "q1", "q2")})
     assert path.stat().st_size <= judging.MOST_BYTES
-    shown = content(path)["documents"][0]
-    n, whole = len(shown["text"]), len(long[shown["id"]])
+    page = content(path)
+    text, cut = page["texts"][0]
+    n, whole = len(text), len(long[page["documents"][0]["id"]])
     assert 1_000 < n < whole
-    assert shown["cut"] == f"Cut after {n:,} of {whole:,} characters; your file has the rest."
+    assert cut == f"Cut after {n:,} of {whole:,} characters; your file has the rest."
 
 
 def test_without_questions_the_page_takes_typed_ones(tmp_path, capsys, monkeypatch) -> None:
@@ -421,6 +425,28 @@ def test_the_command_writes_the_page_and_says_what_to_type_and_existing_judgemen
 # ---- in a browser
 
 
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("chromium")) as page:
+        yield page
+
+
+@pytest.fixture
+def page(chromium, tmp_path) -> Iterator[Page]:
+    """The one browser, with downloads of its own, and without what other tests have judged."""
+    chromium.send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    chromium.events.clear()
+    yield chromium
+    chromium.run("localStorage.clear()")
+    chromium.send("Emulation.clearDeviceMetricsOverride")
+    chromium.send("Emulation.setEmulatedMedia", features=[])
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory, runs) -> Comparison:
+    return compare(tmp_path_factory.mktemp("ranked"), runs)
+
+
 def judge_all(page: Any, judged: dict[str, dict[str, int]], goes_on: bool) -> int:
     """Judge every question as the judgements say, and return the number of looks."""
     page.run(f"window.judged = {json.dumps(judged)}; window.goesOn = {json.dumps(goes_on)}")
@@ -446,30 +472,28 @@ def judge_all(page: Any, judged: dict[str, dict[str, int]], goes_on: bool) -> in
 @in_browser
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_thirty_questions_judged_in_a_browser_score_as_the_judgements_themselves(
-    goes_on, tmp_path, runs
+    goes_on, tmp_path, runs, ranked, page
 ) -> None:
     judged = relevant(goes_on)
-    path = page_of(tmp_path, None, runs)
-    with browser(tmp_path) as page:
-        page.open(path)
-        page.wait("document.getElementById('question').textContent")
-        looks = judge_all(page, judged, goes_on)
-        page.wait("document.getElementById('verdict').textContent.includes('30 questions')")
-        assert page.run("document.getElementById('count').textContent") == "30 of 30 questions done"
-        page.run("document.getElementById('download').click()")
-        file = tmp_path / "qrels.tsv"
-        page.run("new Promise((done) => setTimeout(done, 300))")
-        for _ in range(100):
-            if file.exists():
-                break
-            page.run("new Promise((done) => setTimeout(done, 50))")
-        loud = [
-            event for event in page.events if event["method"] in ("Log.entryAdded", "Runtime.exceptionThrown")
-        ]
+    page.open(ranked.judge(tmp_path / "judge.html"))
+    page.wait("document.getElementById('question').textContent")
+    looks = judge_all(page, judged, goes_on)
+    page.wait("document.getElementById('verdict').textContent.includes('30 questions')")
+    assert page.run("document.getElementById('count').textContent") == "30 of 30 questions done"
+    page.run("document.getElementById('download').click()")
+    file = tmp_path / "qrels.tsv"
+    page.run("new Promise((done) => setTimeout(done, 300))")
+    for _ in range(100):
+        if file.exists():
+            break
+        page.run("new Promise((done) => setTimeout(done, 50))")
+    loud = [
+        event for event in page.events if event["method"] in ("Log.entryAdded", "Runtime.exceptionThrown")
+    ]
     assert not loud
     assert (looks > 300) if goes_on else (30 <= looks < 120)
     metric = "nDCG@10" if goes_on else "RR@10"
-    pools = {query: set(order) for query, order in compare(tmp_path, runs).judging.orders().items()}
+    pools = {query: set(order) for query, order in ranked.judging.orders().items()}
     # what no method finds cannot be judged
     wanted = {query: {key: of[key] for key in of if key in pools[query]} for query, of in judged.items()}
     downloaded = compare(tmp_path / "one", runs, qrels=file, metric=metric)
@@ -479,37 +503,103 @@ def test_thirty_questions_judged_in_a_browser_score_as_the_judgements_themselves
 
 
 @in_browser
-def test_hostile_texts_are_shown_and_do_nothing_and_work_survives_undo_and_a_reload(tmp_path, runs) -> None:
+def test_hostile_texts_are_shown_and_do_nothing_and_work_survives_undo_and_a_reload(
+    tmp_path, runs, page
+) -> None:
     rows = [{"_id": key, "title": HOSTILE, "text": f"{HOSTILE} {text}"} for key, text in DOCUMENTS.items()]
     path = page_of(
         tmp_path, rows, runs, queries={key: f"{HOSTILE} {text}" for key, text in QUESTIONS.items()}
     )
     text_of = "document.getElementById('{}').textContent"
-    with browser(tmp_path) as page:
-        page.open(path)
-        page.wait(text_of.format("question"))
-        assert HOSTILE in page.run(text_of.format("question"))
-        assert page.run(text_of.format("title")) == HOSTILE[:120]
-        page.press("t")
-        assert page.run("document.getElementById('whole').open")
-        assert page.run("document.querySelectorAll('img, b, script').length") == 2  # its data, its script
-        first = page.run(text_of.format("place"))
-        page.press("0")
-        page.press("u")
-        assert page.run(text_of.format("place")) == first
-        page.press("s")
-        assert page.run(text_of.format("number")) == "Question 2"
-        page.press("1")
-        assert page.run("document.getElementById('done').hidden") is False
-        page.press("ArrowLeft")
-        assert page.run(text_of.format("number")) == "Question 1, skipped"
-        page.open(path)
-        page.wait(f"{text_of.format('count')}.startsWith('2 of 30')")
-        assert page.run(text_of.format("number")) == "Question 3"
-        page.send(
-            "Emulation.setDeviceMetricsOverride", width=400, height=800, deviceScaleFactor=1, mobile=True
-        )
-        assert page.run("document.documentElement.scrollWidth") <= 400
-        # the policy of the page lets nothing be loaded
-        refused = page.run("fetch('https://example.org').then(() => false, () => true)")
-        assert refused and not [e for e in page.events if e["method"] == "Runtime.exceptionThrown"]
+    page.open(path)
+    page.wait(text_of.format("question"))
+    assert HOSTILE in page.run(text_of.format("question"))
+    assert page.run(text_of.format("title")) == HOSTILE[:120]
+    page.press("t")
+    assert page.run("document.getElementById('whole').open")
+    assert page.run("document.querySelectorAll('img, b, script').length") == 2  # its data, its script
+    first = page.run(text_of.format("place"))
+    page.press("0")
+    page.press("u")
+    assert page.run(text_of.format("place")) == first
+    page.press("s")
+    assert page.run(text_of.format("number")) == "Question 2"
+    page.press("1")
+    assert page.run("document.getElementById('done').hidden") is False
+    page.press("ArrowLeft")
+    assert page.run(text_of.format("number")) == "Question 1, skipped"
+    page.open(path)
+    page.wait(f"{text_of.format('count')}.startsWith('2 of 30')")
+    assert page.run(text_of.format("number")) == "Question 3"
+    page.send("Emulation.setDeviceMetricsOverride", width=400, height=800, deviceScaleFactor=1, mobile=True)
+    assert page.run("document.documentElement.scrollWidth") <= 400
+    # the policy of the page lets nothing be loaded
+    refused = page.run("fetch('https://example.org').then(() => false, () => true)")
+    assert refused and not [e for e in page.events if e["method"] == "Runtime.exceptionThrown"]
+
+
+@in_browser
+def test_another_persons_file_gives_kappa_and_the_copy_is_the_download(tmp_path, ranked, page) -> None:
+    page.open(ranked.judge(tmp_path / "judge.html"))
+    page.wait("document.getElementById('question').textContent")
+    judge_all(page, relevant(False), False)
+    text_of = "document.getElementById('{}').textContent"
+    page.run("document.getElementById('copy').click()")
+    page.wait(f"{text_of.format('copy')} !== 'Copy'")
+    copied = page.run("document.getElementById('copied').value")
+    page.run("document.getElementById('download').click()")
+    file = tmp_path / "qrels.tsv"
+    for _ in range(100):
+        if file.exists():
+            break
+        page.run("new Promise((done) => setTimeout(done, 50))")
+    assert copied == file.read_text() and copied.count("\n") > 30
+    # the other person agrees about all but one, and has judged one document more
+    lines = copied.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("q0\t") and line.endswith("\t2"))
+    lines[at] = f"{lines[at][:-1]}0"
+    (tmp_path / "other.tsv").write_text("\n".join([*lines, "q1\td30\t2", ""]))
+    root = page.send("DOM.getDocument")["root"]["nodeId"]
+    node = page.send("DOM.querySelector", nodeId=root, selector="#file")["nodeId"]
+    page.send("DOM.setFileInputFiles", nodeId=node, files=[str(tmp_path / "other.tsv")])
+    page.wait(text_of.format("agreement"))
+    n = len(lines) - 1
+    shares = [sum(line.endswith(f"\t{grade}") for line in copied.splitlines()[1:]) / n for grade in (0, 2)]
+    theirs = [shares[0] + 1 / n, shares[1] - 1 / n]
+    chance = float(np.dot(shares, theirs))
+    kappa = (1 - 1 / n - chance) / (1 - chance)
+    percent = f"{100 * (1 - 1 / n):.0f} % agree, Cohen's kappa {kappa:.2f}."
+    said = page.run(text_of.format("agreement"))
+    assert said == f"other.tsv: {n + 1} judgements. {n} judged by both: {percent}"
+    page.run("document.getElementById('take').click()")
+    page.run("document.getElementById('copy').click()")
+    taken = page.run("document.getElementById('copied').value").splitlines()
+    assert set(taken) == {*copied.splitlines(), "q1\td30\t2"}
+
+
+@in_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_controls_have_names_and_the_page_fits_a_telephone_in_light_and_dark(
+    scheme, tmp_path, ranked, page
+) -> None:
+    page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    page.send("Emulation.setDeviceMetricsOverride", width=400, height=800, deviceScaleFactor=1, mobile=True)
+    page.open(ranked.judge(tmp_path / "judge.html"))
+    page.wait("document.getElementById('question').textContent")
+    for key in "1n1n1":
+        page.press(key)
+    page.wait("document.getElementById('verdict').textContent")
+    page.press("n")
+    page.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert page.run("document.documentElement.scrollWidth") <= 400
+    ink = page.run("getComputedStyle(document.body).color")
+    assert ink == {"light": "rgb(0, 0, 0)", "dark": "rgb(255, 255, 255)"}[scheme]
+    nodes = page.send("Accessibility.getFullAXTree")["nodes"]
+    roles = {"button", "textbox", "progressbar", "region", "article", "DisclosureTriangle", "heading"}
+    shown = [one for one in nodes if not one["ignored"] and one["role"]["value"] in roles]
+    names = [(one["role"]["value"], one.get("name", {}).get("value", "")) for one in shown]
+    assert [name for name in names if not name[1].strip()] == []
+    assert {"Previous question", "Following question", "Copy", "Download qrels.tsv"} <= {
+        name for _, name in names
+    }
+    assert sum(role == "button" for role, _ in names) >= 9
