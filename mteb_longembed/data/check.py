@@ -186,7 +186,7 @@ def _validated(kind: type[_Record], row: Row) -> _Record:
 
 
 def _has_no_heading(kind: type[Record], row: Row) -> bool:
-    """Return whether a table of texts begins with a row, because none of its columns has a name of ours."""
+    """Return whether a table of texts begins with a row, because none of its columns has a known name."""
     known = set(chain.from_iterable(names_of(kind, field) for field in _required(kind)))
     is_text = ending_of(Path(row.name)) in SEPARATED
     return is_text and not known.intersection(row.values) and row.number == 1

@@ -152,7 +152,7 @@ class Engine:
         expected = {text: estimated_tokens(text, self.backbone.kept_len) for text in texts}
         done: dict[str, list[Tensor]] = {}
         order = sorted(expected, key=len, reverse=True)
-        # the bar of a run counts only what runs, so that its remaining time is not that of reading a cache
+        # the bar of a run counts only what runs, so that its remaining time leaves out what a cache has
         is_of_run = _RUN_BAR.get() is not None
         with _bar(sum(expected.values()), show=show) as bar:
             for start in range(0, len(order), _AT_ONCE):

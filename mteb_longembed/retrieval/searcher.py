@@ -233,10 +233,11 @@ class Searcher:
         """Add a table of documents with text."""
         if not len(new):
             return
-        characters = pyarrow.compute.utf8_length(new["text"]).to_numpy()
-        sentence = unread(characters / CHARS_PER_TOKEN, self.scorer.meta.max_tokens)
-        if sentence:
-            _LOGGER.warning("%s", sentence)
+        if self.vector_scorer is not None:
+            characters = pyarrow.compute.utf8_length(new["text"]).to_numpy()
+            sentence = unread(characters / CHARS_PER_TOKEN, self.scorer.meta.max_tokens)
+            if sentence:
+                _LOGGER.warning("%s", sentence)
         tables = merged([*self._tables, new])
         read = self._documents_of(tables)
         self._index(read)

@@ -79,5 +79,5 @@ def test_a_model_alone_means_its_recommended_preset_in_python_too(folder, corpus
     plain = longembed.search(f"{folder}+none")
     with caplog.at_level(logging.WARNING, "mteb_longembed"):
         plain.read(corpus)
-    (record,) = caplog.records
-    assert re.fullmatch(r"about \d+ % of the text is not read; a name with \+pcw@LENGTH .*", record.message)
+    (message,) = (record.message for record in caplog.records if "not read" in record.message)
+    assert re.fullmatch(r"about \d+ % of the text is not read; a name with \+pcw@LENGTH .*", message)

@@ -140,9 +140,9 @@ def test_several_searches_of_one_corpus_at_once_all_answer(files, tmp_path) -> N
     ]
     environ = {**os.environ, "MTEB_LONGEMBED_CACHE": str(tmp_path / "cache")}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(command, env=environ, **pipes) for _ in range(3)]
+    running = [subprocess.Popen(command, env=environ, **pipes) for _ in range(2)]
     answers = [process.communicate(timeout=300)[0] for process in running]
-    assert [process.returncode for process in running] == [0, 0, 0]
+    assert [process.returncode for process in running] == [0, 0]
     assert answers[0] and len(set(answers)) == 1
     assert len(list((tmp_path / "cache" / "indexes").iterdir())) == 1
 
