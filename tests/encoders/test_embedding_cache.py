@@ -21,6 +21,7 @@ from mteb_longembed.encoders.embedding_cache import FILE, Counts, EmbeddingCache
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError, NumberError
 from tests import tiny
+from tests.loopback_hub import LoopbackHub
 
 KEY = bytes(32)
 KEYS = [bytes([i]) * 32 for i in range(10)]
@@ -265,18 +266,21 @@ class Own(BertModel):
 """
 
 
-def test_a_repository_s_own_code_has_vectors_of_its_own(tmp_path: Path, monkeypatch) -> None:
-    """The files are the same: only `trust_remote_code` decides which class computes."""
+def test_a_repository_s_own_code_has_vectors_of_its_own(
+    tmp_path: Path, empty_hub: LoopbackHub, monkeypatch
+) -> None:
+    """The commit is the same: only `trust_remote_code` decides which class computes."""
     monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "code"))
     path = tiny.saved("bert", tmp_path)
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "own.Own"}}))
     (path / "own.py").write_text(CODE)
+    empty_hub.add("me/own", path)
     text = tiny.text(9, 1)
     found = {}
     for trusts in ("off", "on"):
         for cache in (None, EmbeddingCache(tmp_path / "cache")):
-            model = longembed.load(f"{path}+none:trust_remote_code={trusts}", device="cpu")
+            model = longembed.load(f"me/own+none:trust_remote_code={trusts}", device="cpu")
             model.embedding_cache = cache
             found[trusts, cache is None] = model.encode_document([text])
     assert not np.allclose(found["off", True], found["on", True])
