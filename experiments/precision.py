@@ -1,4 +1,4 @@
-"""What an index takes on disk at each precision of its vectors, and what that changes: the table of experiments/speed.md.
+"""What an index takes on disk at each precision of its vectors, and what that changes (experiments/speed.md).
 
     python -m experiments.precision MODEL DOCUMENTS QUERIES QRELS
 
