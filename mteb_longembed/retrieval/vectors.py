@@ -17,6 +17,8 @@ from .storage import Reader, Writer
 
 #: Bytes of vectors (in fp32) that are compared with the queries together.
 BLOCK_BYTES = 64 << 20
+#: The same for vectors that are decoded first: a block that stays in the processor's cache is 1.4 times as fast.
+DECODED_BYTES = 4 << 20
 #: Maximum number of their scores in memory at a time, unless one query has more.
 BLOCK_SCORES = 1 << 24
 #: Number of query vectors, such as the tokens of one query, up to which OpenBLAS is faster with the vectors as the left
@@ -165,7 +167,8 @@ class CorpusVectors(ByDocument):
 
         The vectors are `[m, d]` in fp32, turned as by `codec.turn`. A document is never split between blocks.
         """
-        most = max(BLOCK_BYTES // (4 * max(self._width, 1)), 1)
+        n_bytes = BLOCK_BYTES if self.precision == "fp32" else DECODED_BYTES
+        most = max(n_bytes // (4 * max(self._width, 1)), 1)
         starts = self._starts
         while first < len(self):
             end = starts[first] + most
