@@ -1,5 +1,6 @@
 """Whitening: an affine map that makes the vectors of a corpus less alike, from their mean and covariance."""
 
+import functools
 import logging
 from dataclasses import dataclass
 from typing import Self
@@ -30,6 +31,17 @@ def sampled_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(SEED).choice(n, most, replace=False))
+
+
+@functools.cache
+def _warn_of_few(n: int) -> None:
+    """Log a warning on few vectors, once in a process: `compare` fits several whitenings on the same ones."""
+    logger.warning(
+        "whitening may do harm if it is fitted on fewer than %d vectors, got %d: begin with more documents, or leave it "
+        "out.",
+        FEW_VECTORS,
+        n,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +82,7 @@ class Whitening:
             logger.warning("whitening needs two different vectors, got %s: it changes nothing.", got)
             return cls(np.zeros(width, np.float32), np.eye(width, dtype=np.float32))
         if n < FEW_VECTORS:
-            logger.warning(
-                "whitening may do harm if it is fitted on fewer than %d vectors, got %d: begin with more documents, or "
-                "leave it out.",
-                FEW_VECTORS,
-                n,
-            )
+            _warn_of_few(n)
         shrinkage = max(ledoit_wolf_shrinkage(rows, assume_centered=True), LEAST_SHRINKAGE)
         covariance = (1 - shrinkage) / variance * (rows.T @ rows) / n
         covariance[np.diag_indices(width)] += shrinkage
