@@ -37,8 +37,8 @@ def sampled_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
 def _warn_of_few(n: int) -> None:
     """Log a warning on few vectors, once in a process: `compare` fits several whitenings on the same ones."""
     logger.warning(
-        "whitening may do harm if it is fitted on fewer than %d vectors, got %d: begin with more documents, or leave it "
-        "out.",
+        "whitening may do harm if it is fitted on fewer than %d vectors, got %d: begin with more documents, or leave "
+        "it out.",
         FEW_VECTORS,
         n,
     )
