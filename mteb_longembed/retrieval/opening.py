@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
+from mteb_longembed.bm25_names import MTEB_BM25
 from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.names import absolute_name
 from mteb_longembed.values import Precision
@@ -34,17 +35,12 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
     """
     reader = Reader(Path(folder).absolute())
     name = reader.manifest.name
-    if is_lexical(name):
-        scorer: Scorer = PassageBM25(BM25Settings.parse(name))
-    else:
-        from .by_name import make_scorer
-
-        scorer = make_scorer(name, device)
-        if full_revision(scorer.meta) != reader.manifest.revision:
-            raise IndexFolderError(
-                f"the index in {reader.folder} was built with revision {reader.manifest.revision} of {name}, got "
-                f"{full_revision(scorer.meta)}: build it again."
-            )
+    scorer = _scorer_of(name, device)
+    if not is_lexical(name) and full_revision(scorer.meta) != reader.manifest.revision:
+        raise IndexFolderError(
+            f"the index in {reader.folder} was built with revision {reader.manifest.revision} of {name}, got "
+            f"{full_revision(scorer.meta)}: build it again."
+        )
     versions = scorer.versions if isinstance(scorer, SavableScorer) else {}
     for component, version in versions.items():
         built_with = reader.manifest.versions.get(component)
@@ -94,17 +90,24 @@ def search(
         >>> searcher.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
         'a'
     """
-    from .by_name import make_scorer
-
     if language is not None:
         from mteb_longembed.data.task import check_language
 
         check_language(language)
     name = recommended(name)
-    scorer = make_scorer(name, device)
+    scorer = _scorer_of(name, device)
     if precision is not None:
         store_as(scorer, precision)
     return Searcher(scorer, passages=passages, language=language, name=absolute_name(name))
+
+
+def _scorer_of(name: str, device: str | None) -> Scorer:
+    """Return the scorer of a name. BM25 without a model needs neither torch nor mteb."""
+    if is_lexical(name) and name != MTEB_BM25:
+        return PassageBM25(BM25Settings.parse(name))
+    from .by_name import make_scorer
+
+    return make_scorer(name, device)
 
 
 def store_as(scorer: Scorer, precision: Precision) -> None:
