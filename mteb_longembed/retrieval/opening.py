@@ -102,7 +102,7 @@ def search(
 
 
 def _scorer_of(name: str, device: str | None) -> Scorer:
-    """Return the scorer of a name. BM25 without a model needs neither torch nor mteb."""
+    """Return the scorer of a name. BM25 without a model needs no torch."""
     if is_lexical(name) and name != MTEB_BM25:
         return PassageBM25(BM25Settings.parse(name))
     from .by_name import make_scorer

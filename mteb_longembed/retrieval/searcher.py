@@ -279,9 +279,11 @@ class Searcher:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The name, revision and versions that determine an index of the same documents."""
+        """The name, revision, versions and language that determine an index of the same documents."""
         revision = None if is_lexical(self.name) else full_revision(self.scorer.meta)
-        return {"name": self.name, "revision": revision, "versions": self._savable().versions}
+        versions = self._savable().versions
+        language = self._documents.language
+        return {"name": self.name, "revision": revision, "versions": versions, "language": language}
 
     def save(self, folder: str | Path) -> None:
         """Save the index to a new or an empty folder. From then on, each change of the searcher is saved there at once.
@@ -341,12 +343,7 @@ class Searcher:
         with writer.refusals():
             writer.documents(*self._tables)
             self._savable().save(writer)
-            fields = {
-                "documents": len(self._documents),
-                "empty": self.empty,
-                "language": self._documents.language,
-            }
-            return writer.commit(**self.identity, **fields)
+            return writer.commit(**self.identity, documents=len(self._documents), empty=self.empty)
 
     def restore(self, reader: Reader) -> None:
         """Read everything from a version of a saved index. Later changes stay in temporary files."""

@@ -91,6 +91,17 @@ def test_an_index_is_cached_for_a_corpus_and_after_a_change_only_the_change_is_e
     assert capsys.readouterr().out == changed
 
 
+def test_the_cached_index_of_another_language_is_another_index(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "cache"))
+    corpus = tmp_path / "docs.jsonl"
+    write(corpus, {"a": "Die Häuser am Hafen", "b": "Ein Schiff"})
+    for language, found in (("eng", 0), ("deu", 1), ("eng", 0)):
+        call = ["search", "bm25:window=6", "Haus", "--corpus", str(corpus), "--language", language, "--json"]
+        assert cli.main(call) == 0
+        assert len(json.loads(capsys.readouterr().out)["Haus"]) == found
+    assert len(list((tmp_path / "cache" / "indexes").iterdir())) == 2
+
+
 def test_a_cache_that_cannot_be_used_costs_a_warning_and_no_answer(
     files, tmp_path, capsys, monkeypatch
 ) -> None:
