@@ -19,8 +19,8 @@ import ray
 
 import mteb_longembed as longembed
 from mteb_longembed.data.check import read_corpus
-from mteb_longembed.encoders.checkpoint import open_checkpoint
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.resolved import resolve
 from mteb_longembed.errors import LongEmbedError
 
 #: A worker that dies is replaced so often, and its shard is read again. Ray's own number has no end.
@@ -114,7 +114,7 @@ def shards_for(name: str, documents: Path) -> list[Path]:
                 f"{documents} must hold documents alone, and has {shard.name}: move it elsewhere."
             )
     try:
-        open_checkpoint(ModelSpec.parse(name))
+        resolve(Method.parse_model(name))
     except LongEmbedError as error:
         raise SystemExit(str(error)) from error
     return shards

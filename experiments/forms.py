@@ -8,39 +8,40 @@ forms from the same two matrices, so that a row differs from the next one in the
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-import mteb
 import numpy as np
 import pandas as pd
-from mteb.models.model_meta import ModelMeta
 
 from experiments.measuring import run, write_part
 from experiments.methods import PAGE, TITLES
 from mteb_longembed.data.task import files_task
+from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.resolved import resolve
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.resampling import resample
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.retrieval.encoding import Pass
+from mteb_longembed.retrieval.encoder import load_encoder
+from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.hybrid import lexical_evidence, surprise
-from mteb_longembed.retrieval.make import searching
+from mteb_longembed.retrieval.make import search_over
 from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
-from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.temperature import pseudo_queries, spread
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from mteb_longembed.values import Vectors
 
 RESULTS = Path("experiments/forms.csv")
 #: What the page calls the vectors of a document -> tokens of each, and the search settings.
-VECTORS: dict[str, tuple[Vectors, SearchSettings]] = {
-    "best window, one query vector": ("window", SearchSettings()),
-    "query tokens, chunks of 16": (16, SearchSettings(query="tokens")),
-    "query tokens, chunks of 32": (32, SearchSettings(query="tokens")),
-    "query tokens, chunks of 64": (64, SearchSettings(query="tokens")),
-    "query tokens, chunks of 128": (128, SearchSettings(query="tokens")),
-    "query tokens, windows": ("window", SearchSettings(query="tokens")),
+VECTORS: dict[str, tuple[Vectors, Method]] = {
+    "best window, one query vector": ("window", Method("m")),
+    "query tokens, chunks of 16": (16, Method("m", query="tokens")),
+    "query tokens, chunks of 32": (32, Method("m", query="tokens")),
+    "query tokens, chunks of 64": (64, Method("m", query="tokens")),
+    "query tokens, chunks of 128": (128, Method("m", query="tokens")),
+    "query tokens, windows": ("window", Method("m", query="tokens")),
 }
 #: How the scores of vectors, divided by their spread or as a surprisal, and lexical log-odds become one score.
 Form = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -68,7 +69,8 @@ def less_chance(lexical: np.ndarray) -> np.ndarray:
 class Known:
     """A scorer whose scores are known: a row for each query of a split."""
 
-    meta: ModelMeta
+    name: str
+    revision: str
     rows: dict[str, np.ndarray]
 
     def fit(self, documents: Documents) -> None:
@@ -86,10 +88,11 @@ class Known:
 
 def matrices(split: Split, name: str) -> dict[tuple[str, str], np.ndarray]:
     """Return the scores of all vectors in all forms, `[queries, documents]` each. Each document is encoded once."""
-    model = mteb.get_model(name)
-    encoded = Pass(lambda: model)
-    hybrid = searching(encoded, "window", SearchSettings(fusion="bm25"))
-    parts = {title: VectorScorer(encoded, *given) for title, given in VECTORS.items()}
+    resolved = resolve(Method.parse(name))
+    encoding = Encoding(load_encoder(resolved))
+    fused = replace(resolved, method=replace(resolved.method, vectors="window", fusion="bm25"))
+    hybrid: Any = search_over(encoding, fused)
+    parts = {title: VectorScorer(encoding, *given) for title, given in VECTORS.items()}
     queries = list(split.judged_queries.values())
     hybrid.fit(split.documents)
     lexical = hybrid.lexical.log_odds(queries)
@@ -113,10 +116,9 @@ def measure(folder: Path, model: Path, dtype: str) -> None:
     )
     queries = list(split.judged_queries.values())
     cells = matrices(split, f"{model}+pcw@32768" + (f":dtype={dtype}" if dtype != "fp32" else ""))
-    meta = mteb.get_model_meta("mteb/baseline-bm25s")
     scores = []
     for matrix in cells.values():
-        table = evaluate(Known(meta, dict(zip(queries, matrix, strict=True))), split)
+        table = evaluate(Known("form", "1", dict(zip(queries, matrix, strict=True))), split)
         scores.append(table["score"].to_numpy(float))
     labels = [[split.clusters[query] for query in table["query"]]]
     names = ["/".join(cell) for cell in cells]

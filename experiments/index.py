@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.encoding import Pass
+from mteb_longembed.retrieval.encoder import Encoded, Encoder
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.storage import Reader
 
@@ -162,10 +162,12 @@ def opening(args: argparse.Namespace, folder: Path) -> None:
     """Measure how long the files of 1,000,000 windows take to open. Their vectors are random."""
     numbers = np.random.default_rng(0)
 
-    def encode(one: Pass, wanted: Any, texts: Any, *_: object) -> Any:
-        return [[numbers.standard_normal((N_WINDOWS, WIDTH), np.float32) for _ in texts] for _ in wanted]
+    def encode(one: Encoder, texts: Any, role: Any, poolings: Any, *_: object) -> Any:
+        spans = np.zeros((N_WINDOWS, 2), int)
+        rows = [Encoded(numbers.standard_normal((N_WINDOWS, WIDTH), np.float32), spans) for _ in texts]
+        return [rows for _ in poolings]
 
-    Pass._encode = encode  # type: ignore[method-assign]
+    Encoder.encode = encode  # type: ignore[method-assign]
     searcher = longembed.search("mini-ape+windows@2k")
     searcher.add([f"d{number}" for number in range(N_DOCUMENTS)], ["A document. " * 500] * N_DOCUMENTS)
     searcher.save(folder / "index")
@@ -173,7 +175,7 @@ def opening(args: argparse.Namespace, folder: Path) -> None:
     for _ in range(args.rounds):
         opened = Searcher(searcher.scorer, name=searcher.name)
         start = time.perf_counter()
-        opened._take_over(Reader(folder / "index"))
+        opened.restore(Reader(folder / "index"))
         seconds.append(time.perf_counter() - start)
     print(f"{opened.n_vectors:,} windows open in {statistics.median(seconds):.3f} s")
 

@@ -16,8 +16,8 @@ from mteb_longembed import compare
 from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.summary import resamples_of
-from mteb_longembed.encoders.checkpoint import open_checkpoint
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.resolved import resolve
 
 RESULTS = Path("experiments/methods.csv")
 PAGE = Path("experiments/methods.md")
@@ -93,7 +93,7 @@ def is_hybrid(method: str) -> bool:
 
 def measure(folder: Path, model: Path, dtype: str) -> None:
     """Measure all methods with a model on a collection, and replace the old rows of the file."""
-    kind = open_checkpoint(ModelSpec.parse(f"{model}+none")).base.kind
+    kind = resolve(Method.parse_model(f"{model}+none")).base.kind
     methods = METHODS if kind == "dense" else TOKEN_METHODS
     names = {}
     for method, name in methods.items():

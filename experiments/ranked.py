@@ -14,15 +14,13 @@ import mteb
 import numpy as np
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-from mteb_longembed.comparing.cache import Cache
 from mteb_longembed.comparing.costs import count
 from mteb_longembed.data.task import files_task
 from mteb_longembed.encoders.embedding_cache import CACHE_VARIABLE
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.split import splits_of
-from mteb_longembed.retrieval.by_name import make_scorer
-from mteb_longembed.retrieval.scorer import full_revision
+from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 
 RANKS = ".123456789a"  # one character a query: the rank of its document in hexadecimal, a point below rank 10
@@ -61,7 +59,6 @@ class Measurements:
 
     def __init__(self, file: Path, out: Path) -> None:
         self.file, self.out = file, out
-        self.cells = Cache(out / "results")
         kept = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         lines: list[Line] = list(map(json.loads, kept))
         self.lines = {(line["name"], line["task"], line["split"]): line for line in lines}
@@ -78,18 +75,18 @@ class Measurements:
 
     def _run(self, name: str, task_name: str, split: str) -> Line:
         (data,) = splits_of(load_task(task_name, split), [read_metric("nDCG@10")])
-        scorer, meta = make_scorer(name, "cpu"), mteb.get_model_meta(name)
+        scorer = make_scorer(name, "cpu")
         encoder: Any = None
-        if isinstance(scorer, VectorScorer) and scorer.encoded.is_ours:
-            encoder = scorer.encoded.model
+        if isinstance(scorer, VectorScorer) and scorer.encoding.ours:
+            encoder = scorer.encoding.encoder.model
         store = getattr(encoder, "embedding_cache", None)
         began = time.process_time()
-        ranked = self.cells.scores(meta, data, lambda: evaluate(scorer, data)).sort_values("query")
+        ranked = evaluate(scorer, data).sort_values("query")
         seconds = time.process_time() - began
-        cost = None if encoder is None else count(encoder, [data], meta.max_tokens)
+        cost = None if encoder is None else count(encoder, [data], encoder.backbone.strategy.target_len)
         return Line(
             name=Path(name).name,
-            revision=full_revision(meta),
+            revision=scorer.revision,
             task=Path(task_name).name,
             split=split,
             ranks="".join(map(_rank, ranked["score"])),

@@ -26,8 +26,8 @@ from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import MARGIN, summarise
 from mteb_longembed.comparing.verdict import Setting, advise, cheapest_named, operations_of, size_of
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.evaluation import resampling
-from mteb_longembed.retrieval.settings import BM25Settings
 
 RESULTS = Path("experiments/regret.csv")
 RUNS = Path("experiments/default_run.csv")
@@ -114,8 +114,7 @@ def simulate(
 
 def candidate_of(row: Mapping[str, Any]) -> Candidate:
     """The candidate of a row of a page, as far as the rule needs it."""
-    bm25 = BM25Settings.parse(row["candidate"]) if row["kind"] == "bm25" else None
-    return Candidate(row["candidate"], row["base"], row["kind"], bm25=bm25)
+    return Candidate(row["candidate"], row["kind"], Method.parse(row["candidate"]))
 
 
 def measure(folder: Path, model: str, collection: str) -> None:

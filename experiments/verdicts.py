@@ -15,16 +15,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from mteb_longembed.retrieval.lexical import make_bm25
 
 from experiments.measuring import write_part
 from mteb_longembed.comparing.summary import ENOUGH_SHARE, MARGIN
 from mteb_longembed.data.task import files_task
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.evaluation import resampling
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.resampling import Labels, resample
 from mteb_longembed.evaluation.split import splits_of
-from mteb_longembed.retrieval.lexical import make_bm25
-from mteb_longembed.retrieval.settings import BM25Settings
 
 RESULTS = Path("experiments/verdicts.csv")
 PAGE = Path("experiments/verdicts.md")
@@ -194,7 +194,7 @@ def scores_of(folder: Path) -> pd.DataFrame:
     (split,) = splits_of(files_task(*sources))
     columns = {}
     for name in BM25:
-        found = evaluate(make_bm25(BM25Settings.parse(name)), split)
+        found = evaluate(make_bm25(Method.parse(name)), split)
         columns[name] = found.set_index("query")["score"]
     scores = pd.DataFrame(columns)
     scores["meeting"] = [min(split.judged[query]) for query in scores.index]

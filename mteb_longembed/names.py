@@ -3,12 +3,11 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
-from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.errors import InputError
-from mteb_longembed.presets import PRESET_STRATEGY, PRESET_TARGET, PRESETS
+from mteb_longembed.presets import LEXICAL, PRESET_STRATEGY, PRESET_TARGET, PRESETS
 from mteb_longembed.values import spell, split_settings
 from mteb_longembed.zoo import ZOO, holds_model, is_folder
 
@@ -21,40 +20,71 @@ _EXTENDED = re.compile(
 )
 
 
-#: The settings that change only the search, not the model. `retrieval/settings.py` reads the values.
-SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten", "score", "query")
+#: The name of our BM25, and mteb's.
+BM25 = "bm25"
+MTEB_BM25 = "mteb/baseline-bm25s"
+#: A name of our BM25: mteb's baseline or its alias, and at least a target or a setting. Version 0.7 had its own name.
+_BM25 = re.compile(
+    r"(mteb/baseline-bm25s|(mteb-longembed/)?bm25)(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?"
+)
+#: The base of `expand=MODEL`, with which versions 0.8 and 0.9 named what is now `MODEL+lexical`.
+_EXPAND = re.compile(r"(?:^|,)\s*expand=(?P<base>[^,+:@]+)")
 
 
-@dataclass(frozen=True)
-class ModelName:
-    """The name of a model or of a search with it, parsed once. Values stay text."""
+def read_name(text: str) -> tuple[str, str | None, str | None, dict[str, str]]:
+    """Parse a name: base, strategy, target, and the settings by key, as texts. A missing part is None.
 
-    base: str  #: as written
-    strategy: str | None = None  #: the key after the last `+`, None if there is none
-    target: str | None = None  #: the text after the `@`
-    settings: Settings = field(default_factory=dict)  #: settings of the strategy, the model and the search
+    A folder that holds a model is a base, whatever characters its name has. A colon may precede the settings. A
+    canonical name has a comma instead, for Windows' folders. The base of our BM25 is `MTEB_BM25`.
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse a name. A folder that holds a model is a base, whatever characters its name has.
+    Raises:
+        InputError: if a setting is not `key=value`, or is given twice, or an `@` has no target.
 
-        A colon may precede the settings. A canonical name has a comma instead, for Windows' folders.
+    >>> read_name("e5-base+ntk@4k:sigma=4")
+    ('e5-base', 'ntk', '4k', {'sigma': '4'})
+    >>> read_name("bm25@512:window=200")
+    ('mteb/baseline-bm25s', None, '512', {'window': '200'})
+    """
+    match = _BM25.fullmatch(text)
+    if match is not None:
+        _check_no_model(text, match["settings"] or "")
+        return MTEB_BM25, None, match["target"], split_settings(text, match["settings"] or "")
+    if holds_model(text):
+        return text, None, None, {}
+    base, strategy, target, settings = split_name(text)
+    match = _EXTENDED.fullmatch(text)
+    if match is not None and match["target"] is not None and not match["target"].strip():
+        raise InputError(f"a target must follow @, such as @4k, got {text!r}: add one, or leave out the @.")
+    return base, strategy, target, split_settings(text, settings)
 
-        Raises:
-            InputError: if a setting is not `key=value`, or is given twice, or an `@` has no target.
 
-        >>> ModelName.parse("e5-base+ntk@4k:sigma=4")
-        ModelName(base='e5-base', strategy='ntk', target='4k', settings={'sigma': '4'})
-        """
-        if holds_model(text):
-            return cls(text)
-        base, strategy, target, settings = split_name(text)
-        match = _EXTENDED.fullmatch(text)
-        if match is not None and match["target"] is not None and not match["target"].strip():
-            raise InputError(
-                f"a target must follow @, such as @4k, got {text!r}: add one, or leave out the @."
-            )
-        return cls(base, strategy, target, split_settings(text, settings))
+def _check_no_model(text: str, settings: str) -> None:
+    """Raise InputError for the `expand=MODEL` of version 0.9."""
+    model = _EXPAND.search(settings)
+    if model is not None:
+        base = model["base"]
+        raise InputError(
+            f"BM25 with query expansion by a model is {base}+lexical since version 0.10, got {text!r}: write "
+            f"{base}+lexical, with query=sentences, score=max or window= behind a colon."
+        )
+
+
+def is_bm25(text: str) -> bool:
+    """Return whether a name requests our BM25, with or without query expansion by a model.
+
+    >>> is_bm25("bm25:window=200"), is_bm25("bm25@512"), is_bm25("e5-base+lexical"), is_bm25("mteb/baseline-bm25s")
+    (True, True, True, False)
+    """
+    return is_lexical(text) or (not holds_model(text) and split_name(text)[1] == LEXICAL)
+
+
+def is_lexical(text: str) -> bool:
+    """Return whether a name requests our BM25 without a model.
+
+    >>> is_lexical("bm25"), is_lexical("bm25:window=200"), is_lexical("e5-base+lexical")
+    (True, True, False)
+    """
+    return text == BM25 or _BM25.fullmatch(text) is not None
 
 
 def is_extended_name(text: str) -> bool:
@@ -69,7 +99,7 @@ def is_extended_name(text: str) -> bool:
     """
     # an alias with a target or settings but no strategy is one of our names, but an invalid one
     alias = re.split("[@:,]", text)[0]
-    is_named = split_name(text)[1] is not None or is_bm25_name(text)
+    is_named = split_name(text)[1] is not None or _BM25.fullmatch(text) is not None
     if alias in ZOO and alias != text:
         is_named = True
     return is_named or (text in ZOO and ZOO[text].kind == "hub")
@@ -160,3 +190,23 @@ def revision_of(revision: str | None, experiment: Settings | None) -> str:
     """
     algorithm = (experiment or {}).get("algorithm")
     return str(revision) if algorithm is None else f"{revision}-{algorithm}"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The name and revision of a method in results, caches and cards, in the parts that mteb has for them."""
+
+    base: str  #: mteb's name of the base, or `local/NAME` for a model that was changed after it was loaded
+    revision: str | None  #: revision of the base, or for a changed model its digest
+    experiment: Settings | None = None  #: mteb's experiment: the settings that make the method from its base
+    changed_from: str | None = None  #: the name that a changed model had; None for an unchanged one
+
+    @property
+    def name(self) -> str:
+        """The name of results."""
+        return name_of(self.base, self.experiment)
+
+    @property
+    def result_revision(self) -> str:
+        """The revision of results: of the base, and the version of the algorithms."""
+        return revision_of(self.revision, self.experiment)

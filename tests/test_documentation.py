@@ -17,8 +17,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import cli
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.positions import ABSOLUTE, ROTARY
-from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.tasks.benchmark import make_benchmarks
 from tests import tiny
@@ -132,7 +132,7 @@ def test_each_task_of_the_slurm_script_runs_its_own_name(tmp_path) -> None:
         options = dict(zip(arguments[1::2], arguments[2::2], strict=True))
         assert arguments[0] == "run" and options["--output-folder"] == "/home/me/results"
         assert options["-b"] in {benchmark.name for benchmark in make_benchmarks()}
-        names.append(str(ModelSpec.parse(options["-m"])))
+        names.append(str(Method.parse_model(options["-m"])))
     assert len(set(names)) == int(last) + 1 == 3
 
 

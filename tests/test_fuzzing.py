@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import mteb_longembed as longembed
 from mteb_longembed.data.check import read_queries
 from mteb_longembed.encoders.build import load_checkpoint
-from mteb_longembed.encoders.checkpoint import open_checkpoint
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.resolved import resolve
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from tests import tiny
@@ -90,7 +90,7 @@ class Targets:
         self.saved = work / "saved"
         longembed.extend(made, "pcw", target_len=64).save_pretrained(str(self.saved), create_model_card=False)
         self.all: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], object]]] = {
-            "names": (self.names(), lambda text: open_checkpoint(ModelSpec.parse(text))),
+            "names": (self.names(), lambda text: resolve(Method.parse_model(text))),
             "a base's files": (self.files(self.base), lambda file: self.load(self.base, *file)),
             "a saved model's files": (self.files(self.saved), lambda file: self.load(self.saved, *file)),
             "JSON lines": (self.lines(), self.read_lines),
@@ -125,8 +125,8 @@ class Targets:
         shutil.copytree(good, folder, copy_function=os.link)
         (folder / name).unlink()
         (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
-        given_name = ModelSpec(str(folder)) if good == self.saved else ModelSpec.parse(f"{folder}+pi")
-        return load_checkpoint(open_checkpoint(given_name), device="cpu")
+        given_name = Method(str(folder)) if good == self.saved else Method.parse_model(f"{folder}+pi")
+        return load_checkpoint(resolve(given_name), device="cpu")
 
     def lines(self) -> st.SearchStrategy[bytes]:
         good = {"qid": "q1", "text": "one"}

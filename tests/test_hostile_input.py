@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.encoder import LongEncoder
+from mteb_longembed.plugin.encoder import LongEncoder
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import miniatures, tiny
 

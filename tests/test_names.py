@@ -9,11 +9,10 @@ import pytest
 from mteb.models.model_implementations import MODEL_REGISTRY
 from pydantic import Field
 
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import is_extended_name, with_preset
 from mteb_longembed.retrieval.recommended import recommended
-from mteb_longembed.retrieval.settings import read_name
 from mteb_longembed.values import read, read_tokens
 from mteb_longembed.zoo import ZOO, entry_of, full_base
 
@@ -21,29 +20,29 @@ from mteb_longembed.zoo import ZOO, entry_of, full_base
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("intfloat/e5-large-v2+pcw@4096", ModelSpec("intfloat/e5-large-v2", "pcw", "4096")),
-        ("./my-model+gp@8192", ModelSpec("./my-model", "gp", "8192")),
-        ("C:\\models\\mine+gp", ModelSpec("C:\\models\\mine", "gp")),
-        ("openai/text-embedding-ada-002+pcw@32K", ModelSpec("openai/text-embedding-ada-002", "pcw", "32K")),
-        ("e5-base", ModelSpec("e5-base")),
-        ("org/model", ModelSpec("org/model")),
-        ("./c++/model+rp", ModelSpec("./c++/model", "rp")),
-        ("a/b+ntk:sigma=1e+5", ModelSpec("a/b", "ntk", params={"sigma": "1e+5"})),
+        ("intfloat/e5-large-v2+pcw@4096", Method("intfloat/e5-large-v2", "pcw", "4096")),
+        ("./my-model+gp@8192", Method("./my-model", "gp", "8192")),
+        ("C:\\models\\mine+gp", Method("C:\\models\\mine", "gp")),
+        ("openai/text-embedding-ada-002+pcw@32K", Method("openai/text-embedding-ada-002", "pcw", "32K")),
+        ("e5-base", Method("e5-base")),
+        ("org/model", Method("org/model")),
+        ("./c++/model+rp", Method("./c++/model", "rp")),
+        ("a/b+ntk:sigma=1e+5", Method("a/b", "ntk", params={"sigma": "1e+5"})),
         (
             "e5-base+pcw@4k:size=64,vectors=window",
-            ModelSpec("e5-base", "pcw", "4k", vectors="window", params={"size": "64"}),
+            Method("e5-base", "pcw", "4k", vectors="window", params={"size": "64"}),
         ),
-        ("all-MiniLM-L6-v2+pcw", ModelSpec("sentence-transformers/all-MiniLM-L6-v2", "pcw")),
-        ("gtr-t5-base+none", ModelSpec("sentence-transformers/gtr-t5-base")),
-        ("./a+b+pcw:size=8", ModelSpec("./a+b", "pcw", params={"size": 8})),
+        ("all-MiniLM-L6-v2+pcw", Method("sentence-transformers/all-MiniLM-L6-v2", "pcw")),
+        ("gtr-t5-base+none", Method("sentence-transformers/gtr-t5-base")),
+        ("./a+b+pcw:size=8", Method("./a+b", "pcw", params={"size": 8})),
         (
             "e5-base+ntk@4k:revision=refs/pr/3,dtype=bf16,trained_len=256,trust_remote_code=on,logn=off",
-            ModelSpec("e5-base", "ntk", "4k", "256", "refs/pr/3", "bf16", "on", params={"logn": "off"}),
+            Method("e5-base", "ntk", "4k", "256", "refs/pr/3", "bf16", "on", params={"logn": "off"}),
         ),
     ],
 )  # fmt: skip
-def test_a_name_is_taken_apart(text: str, parts: ModelSpec) -> None:
-    assert ModelSpec.parse(text) == parts
+def test_a_name_is_taken_apart(text: str, parts: Method) -> None:
+    assert Method.parse_model(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_a_name_is_taken_apart(text: str, parts: ModelSpec) -> None:
 )
 def test_a_malformed_name_gets_one_sentence(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as error:
-        ModelSpec.parse(text)
+        Method.parse_model(text)
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
 
 
@@ -227,5 +226,5 @@ def test_a_folder_may_have_any_signs_in_its_name(tmp_path: Path) -> None:
 def test_the_shortest_name_that_means_the_same_is_shown(full: str, short: str) -> None:
     found = with_preset(f"e5-base+{full}")
     assert found == f"e5-base+{short}"
-    (model, search), (other, same) = read_name(found), read_name(f"e5-base+{full}")
-    assert (model, search) == (other, same)
+    method = Method.parse(found)
+    assert method == Method.parse(f"e5-base+{full}") and method.label == found

@@ -195,17 +195,16 @@ def _look(args: argparse.Namespace, data: Data) -> None:
     """Check all arguments and files before torch and mteb are imported. Names of mteb's tasks are left to mteb."""
     from mteb_longembed import figures
     from mteb_longembed.data.look import check_exists, look_at
-    from mteb_longembed.encoders.spec import ModelSpec
+    from mteb_longembed.encoders.method import Method, check_name
     from mteb_longembed.evaluation.metrics import read_metric
     from mteb_longembed.files import make_folder
-    from mteb_longembed.retrieval.settings import check_name
     from mteb_longembed.values import read_tokens
 
     for name in args.models:
         check_name(name)
     for key in args.strategies or ():
         if key != "all":
-            ModelSpec("", key)
+            Method("", key)
     if args.target is not None:
         read_tokens("the target", args.target)
     for metric in args.metric or ():

@@ -25,14 +25,14 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         LongEmbedError: as `mteb_longembed.export` does.
     """
-    from mteb_longembed.encoders.spec import ModelSpec
+    from mteb_longembed.encoders.method import Method
     from mteb_longembed.files import check_empty
     from mteb_longembed.zoo import check_folder
 
     check_empty("the folder to export to", Path(args.folder))
-    spec = ModelSpec.parse(args.model)
-    check_folder(spec.base)
-    spec.check_plain()
+    method = Method.parse_model(args.model)
+    check_folder(method.base)
+    method.check_plain()
     from mteb_longembed.encoders.export import export
 
     lost = export(args.model, args.folder, trust_remote_code=args.trust_remote_code)

@@ -15,7 +15,7 @@ from mteb_longembed.files import counted, is_terminal, printable
 
 if TYPE_CHECKING:
     from mteb_longembed.data.look import Survey
-    from mteb_longembed.retrieval.encoding import Pass
+    from mteb_longembed.retrieval.encoding import Encoding
     from mteb_longembed.retrieval.searcher import Searcher
 
 #: Texts whose cached rows are looked up together.
@@ -98,10 +98,11 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
     n_bytes = float(documents.n_bytes * (1 + _TERMS * has_terms))
     if scorer is None:
         return Forecast(len(documents), 0, 0, None, int(n_bytes), documents.n_bytes)
-    encoded = scorer.encoded
+    encoding = scorer.encoding
+    encoder = encoding.ours
     most = None
-    if encoded.is_ours:
-        most = encoded.model.backbone.kept_len
+    if encoder is not None:
+        most = encoder.model.backbone.kept_len
     tokens = left = 0
     missing: list[str] = []
     sample: list[str] = []
@@ -110,7 +111,7 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
 
     def look() -> None:
         nonlocal tokens, left
-        kept = encoded.kept(waiting)
+        kept = encoding.cached(waiting)
         for text in waiting:
             expected = estimated_tokens(text, most)
             tokens += expected
@@ -128,11 +129,13 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
             look()
     look()
     n_sampled = sum(estimated_tokens(text, most) for text in sample)
-    n_bytes += sum(map(encoded.vector_bytes, sample)) * tokens / max(n_sampled, 1)
-    if has_terms and encoded.kind == "dense":  # the vectors of terms, for query expansion
-        width = encoded.model.get_embedding_dimension() or 0 if encoded.is_ours else 0
+    n_bytes += sum(map(encoding.vector_bytes, sample)) * tokens / max(n_sampled, 1)
+    if (
+        has_terms and encoder is not None and encoder.kind == "dense"
+    ):  # the vectors of terms, for query expansion
+        width = encoder.model.get_embedding_dimension() or 0
         n_bytes += 4 * width * _n_terms(sample) * (len(documents) / max(len(sample), 1)) ** _GROWTH
-    seconds = _seconds(encoded, missing, left)
+    seconds = _seconds(encoding, missing, left)
     return Forecast(len(documents), tokens, left, seconds, int(n_bytes), documents.n_bytes)
 
 
@@ -146,19 +149,20 @@ def _n_terms(texts: Sequence[str]) -> int:
     return len(terms)
 
 
-def _seconds(encoded: Pass, missing: Sequence[str], left: int) -> float | None:
+def _seconds(encoding: Encoding, missing: Sequence[str], left: int) -> float | None:
     """Return the seconds to encode a number of tokens, at the speed of a few texts; None if these are most of it."""
-    if not encoded.is_ours or encoded.kind == "sparse":
+    encoder = encoding.ours
+    if encoder is None or encoder.kind == "sparse":
         return None
     from mteb_longembed.comparing.costs import measure
     from mteb_longembed.encoders.devices import tokens_at_once
     from mteb_longembed.sentences import CHARS_PER_TOKEN
 
-    n_tokens = tokens_at_once(encoded.model.device)
+    n_tokens = tokens_at_once(encoder.model.device)
     if left < _WORTH * n_tokens:
         return None
     n_chars = int(n_tokens * CHARS_PER_TOKEN / max(len(missing), 1))
-    speed, _ = measure(encoded.model, [text[:n_chars] for text in missing])
+    speed, _ = measure(encoder.model, [text[:n_chars] for text in missing])
     return left / speed
 
 

@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
         DataError: if the corpus is empty or breaks a rule.
     """
     from mteb_longembed.data.look import check_exists, survey, unread
-    from mteb_longembed.retrieval.settings import check_name
+    from mteb_longembed.encoders.method import check_name
     from mteb_longembed.retrieval.storage import Reader, check_new
     from mteb_longembed.values import check_language_form
 
@@ -81,7 +81,7 @@ def main(args: argparse.Namespace) -> int:
     searcher = search(
         recommended(args.model), device=args.device, language=args.language, precision=args.precision
     )
-    sentence = unread(documents.tokens, searcher.scorer.meta.max_tokens)
+    sentence = unread(documents.tokens, searcher.max_tokens)
     if sentence:
         note(sentence)
     work = forecast(searcher, args.corpus, documents)

@@ -28,9 +28,8 @@ def strategies() -> Part:
     """Return every strategy with its parameters, their defaults and their meaning."""
     from dataclasses import fields
 
-    from mteb_longembed.bm25_names import BM25_SETTINGS
+    from mteb_longembed.encoders.method import BM25_SETTINGS, MODEL_SETTINGS, SEARCH_SETTINGS, SETTINGS
     from mteb_longembed.encoders.strategies import STRATEGIES
-    from mteb_longembed.names import SEARCH_SETTINGS
     from mteb_longembed.values import spell
 
     lines = ["Strategies, for names such as e5-base+ntk@4096:logn=off"]
@@ -47,8 +46,14 @@ def strategies() -> Part:
             lines.append(f"  {'':<12}{f'{name}={text}':<20}{meaning[name]}")
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
-    for title, settings in (("any", ("vectors", *SEARCH_SETTINGS)), ("bm25", BM25_SETTINGS)):
-        lines.append(f"  {title:<10}{' '.join(f'{name}=' for name in settings)} (docs/adapt.md)")
+    parts = {
+        "Settings of every model": MODEL_SETTINGS,
+        "Settings of a search with it (docs/adapt.md)": SEARCH_SETTINGS,
+        "Settings of bm25 and MODEL+lexical": BM25_SETTINGS,
+    }
+    for title, settings in parts.items():
+        lines.append(title)
+        lines += [f"  {f'{name}=':<22}{SETTINGS[name]}" for name in settings]
     return "\n".join(lines), data
 
 

@@ -95,8 +95,8 @@ def main(args: argparse.Namespace) -> int:
 def _look(args: argparse.Namespace) -> Survey | None:
     """Check all arguments, and count the documents; None for a saved index. No torch, no mteb."""
     from mteb_longembed.data.look import check_exists, survey
+    from mteb_longembed.encoders.method import check_name
     from mteb_longembed.files import holds_index
-    from mteb_longembed.retrieval.settings import check_name
     from mteb_longembed.values import check_language_form
 
     check_device_form(args.device)
@@ -136,7 +136,7 @@ def _searcher(args: argparse.Namespace, documents: Survey | None) -> Searcher:
         note(f"searching with {name}{': ' + text if text else ''} ({args.model}+none is the model as it is).")
 
     searcher = search(name, device=args.device, passages=args.passages, language=args.language)
-    sentence = unread(documents.tokens, searcher.scorer.meta.max_tokens)
+    sentence = unread(documents.tokens, searcher.max_tokens)
     if sentence:
         note(sentence)
     folder = None
@@ -157,7 +157,7 @@ def _searcher(args: argparse.Namespace, documents: Survey | None) -> Searcher:
 
 def _check_runs_model(name: str, args: argparse.Namespace) -> None:
     """Refuse options of models for BM25 alone."""
-    from mteb_longembed.retrieval.settings import is_lexical
+    from mteb_longembed.names import is_lexical
 
     if not is_lexical(name):
         return

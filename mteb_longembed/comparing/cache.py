@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from mteb.models import ModelMeta
 
 from mteb_longembed.errors import StorageError
 from mteb_longembed.evaluation.evaluate import VERSION
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.files import make_folder, slug, write_file
-from mteb_longembed.retrieval.scorer import full_name, full_revision
+from mteb_longembed.names import Identity
 
 from .costs import Cost
 
@@ -39,36 +38,36 @@ class Cache:
         #: The error of the last failed write; empty if every write succeeded.
         self.refused = ""
 
-    def find(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
+    def find(self, identity: Identity, split: Split) -> pd.DataFrame | None:
         """Return each query's scores from an earlier run, as `evaluate` returns them; None if there are none."""
-        return self._table(self._scores(meta, split))
+        return self._table(self._scores(identity, split))
 
-    def keep(self, meta: ModelMeta, split: Split, scores: pd.DataFrame) -> None:
+    def keep(self, identity: Identity, split: Split, scores: pd.DataFrame) -> None:
         """Save each query's scores. A failed write is noted in `refused`."""
-        self._keep_table(self._scores(meta, split), scores)
+        self._keep_table(self._scores(identity, split), scores)
 
-    def find_passages(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
+    def find_passages(self, identity: Identity, split: Split) -> pd.DataFrame | None:
         """Return the passages saved by an earlier run, see `shown_passages`; None if there are none."""
-        return self._table(self._passages(meta, split))
+        return self._table(self._passages(identity, split))
 
-    def keep_passages(self, meta: ModelMeta, split: Split, passages: pd.DataFrame) -> None:
+    def keep_passages(self, identity: Identity, split: Split, passages: pd.DataFrame) -> None:
         """Save passages for the page of a later run."""
-        self._keep_table(self._passages(meta, split), passages)
+        self._keep_table(self._passages(identity, split), passages)
 
-    def find_rankings(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
+    def find_rankings(self, identity: Identity, split: Split) -> pd.DataFrame | None:
         """Return the rankings of a split's queries from earlier runs, see `ranked_rows`; None if one is missing."""
-        kept = self._table(self._rankings(meta, split))
+        kept = self._table(self._rankings(identity, split))
         wanted = set(split.judged_queries.values())
         if kept is None or not wanted <= set(kept["query"]):
             return None
         return kept[kept["query"].isin(wanted)]
 
-    def keep_rankings(self, meta: ModelMeta, split: Split, rankings: pd.DataFrame) -> None:
+    def keep_rankings(self, identity: Identity, split: Split, rankings: pd.DataFrame) -> None:
         """Save rankings, beside the ones of further queries about the same documents."""
-        kept = self._table(self._rankings(meta, split))
+        kept = self._table(self._rankings(identity, split))
         if kept is not None:
             rankings = pd.concat([rankings, kept]).drop_duplicates("query")
-        self._keep_table(self._rankings(meta, split), rankings)
+        self._keep_table(self._rankings(identity, split), rankings)
 
     def has_rankings(self, split: Split) -> bool:
         """Return whether rankings of the documents of a split are kept, whatever the candidate."""
@@ -92,7 +91,7 @@ class Cache:
             self.refused = str(error)
 
     def cost(
-        self, meta: ModelMeta, splits: Sequence[Split], device: str, measured: Callable[[], Cost]
+        self, identity: Identity, splits: Sequence[Split], device: str, measured: Callable[[], Cost]
     ) -> Cost:
         """Return the cost measured by an earlier run on the same data, versions, machine and device, or measure it."""
         machine = (platform.node(), platform.processor(), device, torch.get_num_threads())
@@ -100,7 +99,7 @@ class Cache:
         # a cost depends on the documents alone
         data = [split.corpus_digest for split in splits]
         key = _hash(*data, *machine, *versions, *(field.name for field in fields(Cost)))
-        path = self._folder(meta) / f"cost-{key}.json"
+        path = self._folder(identity) / f"cost-{key}.json"
         try:
             return Cost(**json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError):  # missing, truncated, or written by another program
@@ -108,19 +107,19 @@ class Cache:
         self._keep(path, json.dumps(asdict(cost)))
         return cost
 
-    def _scores(self, meta: ModelMeta, split: Split) -> Path:
+    def _scores(self, identity: Identity, split: Split) -> Path:
         rule = split.task.ignore_identical_ids
         digest = _hash(split.digest, split.label, *split.metrics, rule, VERSION)
-        return self._folder(meta) / f"{slug(split.label[1])}-{digest}.parquet"
+        return self._folder(identity) / f"{slug(split.label[1])}-{digest}.parquet"
 
-    def _passages(self, meta: ModelMeta, split: Split) -> Path:
-        return self._scores(meta, split).with_suffix(".passages.parquet")
+    def _passages(self, identity: Identity, split: Split) -> Path:
+        return self._scores(identity, split).with_suffix(".passages.parquet")
 
-    def _rankings(self, meta: ModelMeta, split: Split) -> Path:
-        return self._folder(meta) / _rankings_file(split)
+    def _rankings(self, identity: Identity, split: Split) -> Path:
+        return self._folder(identity) / _rankings_file(split)
 
-    def _folder(self, meta: ModelMeta) -> Path:
-        return self.folder / SCORES / slug(full_name(meta)) / slug(full_revision(meta))
+    def _folder(self, identity: Identity) -> Path:
+        return self.folder / SCORES / slug(identity.name) / slug(identity.result_revision)
 
 
 def _rankings_file(split: Split) -> str:

@@ -6,24 +6,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, cast
+from typing import Literal
 
-import mteb
-from mteb.models import ModelMeta
-from mteb.models.model_implementations import MODEL_REGISTRY
-
-from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
+from mteb_longembed.encoders.method import DType, Method
 from mteb_longembed.encoders.positions import ABSOLUTE, positions_of
-from mteb_longembed.encoders.spec import DType, ModelSpec
+from mteb_longembed.encoders.resolved import Resolved, resolve
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
-from mteb_longembed.names import Settings, is_extended_name
+from mteb_longembed.names import Identity, Settings, is_extended_name
 from mteb_longembed.presets import LEXICAL, PRESETS
-from mteb_longembed.retrieval.experiments import model_meta
-from mteb_longembed.retrieval.lexical import meta_of_bm25
-from mteb_longembed.retrieval.scorer import Scorer, full_name
-from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings, is_bm25, read_name, typed_name
+from mteb_longembed.retrieval.make import identity_of
+from mteb_longembed.retrieval.scorer import Identified, Scorer
 from mteb_longembed.values import read_tokens
 from mteb_longembed.zoo import ZOO, entry_of, full_base, holds_model
 
@@ -79,29 +73,21 @@ Kind = Literal["base", "strategy", "search", "fusion", "bm25", "api", "own"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One method of embedding or searching documents. Its name is parsed once, and the settings are kept.
+    """One way of embedding or searching documents.
 
     Args:
-        name: name for `mteb run -m`, as typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`.
-        base: its base, as the user wrote it; empty for BM25.
+        name: the shortest name for `mteb run -m`, with the base as the user wrote it; of a custom scorer its own.
         kind: kind of candidate, see `Kind`.
-        trained_len: the base's trained length in tokens, None if it has none.
-        target_len: how many tokens of a document it reads, None for all.
-        model: the extended model that the name requests; None for BM25, mteb's own models and custom scorers.
-        search: its search settings over that model.
-        bm25: its BM25 settings; None for all others.
+        method: what its name says; None for models of mteb's own and custom scorers.
+        resolved: the same with its base; None for BM25 too.
         is_named: whether the user wrote this name, and not only its base.
         scorer: a custom scorer.
     """
 
     name: str
-    base: str
     kind: Kind
-    trained_len: int | None = None
-    target_len: int | None = None
-    model: ModelSpec | None = field(default=None, compare=False)
-    search: SearchSettings = field(default=SearchSettings(), compare=False)
-    bm25: BM25Settings | None = field(default=None, compare=False)
+    method: Method | None = field(default=None, compare=False)
+    resolved: Resolved | None = field(default=None, compare=False)
     is_named: bool = field(default=False, compare=False)
     scorer: Scorer | None = field(default=None, compare=False)
 
@@ -111,20 +97,53 @@ class Candidate:
         return self.name
 
     @property
+    def base(self) -> str:
+        """Its base, as the user wrote it; empty for BM25 and custom scorers."""
+        if self.kind == "api":
+            return self.name
+        return "" if self.kind in ("bm25", "own") or self.method is None else self.method.base
+
+    @property
+    def expand(self) -> str:
+        """The model of BM25's query expansion; empty without expansion."""
+        return self.method.base if self.method is not None and self.method.strategy == LEXICAL else ""
+
+    @property
     def is_base(self) -> bool:
         """Whether it is the base without extension."""
-        return self.kind == "base" or (self.kind == "api" and self.name == self.base)
+        return self.kind in ("base", "api")
+
+    @property
+    def trained_len(self) -> int | None:
+        """The trained length of its base in tokens; None if it has none."""
+        return None if self.resolved is None else self.resolved.strategy.trained_len
+
+    @property
+    def target_len(self) -> int | None:
+        """How many tokens of a document it reads; None for all."""
+        if self.resolved is not None:
+            return self.resolved.strategy.target_len
+        return None if self.method is None else self.method.target_len
+
+    @property
+    def search(self) -> Settings:
+        """Its settings of a search over a model."""
+        return {} if self.resolved is None else self.resolved.method.search
 
     @cached_property
-    def meta(self) -> ModelMeta:
-        """Its `ModelMeta` for mteb."""
+    def identity(self) -> Identity:
+        """The name and revision of its results."""
         if self.scorer is not None:
-            return self.scorer.meta
-        if self.bm25 is not None:
-            return meta_of_bm25(self.bm25)
-        if self.model is not None:
-            return model_meta(open_checkpoint(self.model), MODEL_REGISTRY.get, self.search)
-        return mteb.get_model_meta(self.name, fetch_from_hf=True)
+            if isinstance(self.scorer, Identified):
+                return self.scorer.identity
+            return Identity(self.scorer.name, self.scorer.revision)
+        if self.resolved is not None:
+            return self.resolved.identity
+        if self.method is not None:
+            return identity_of(self.method)
+        from mteb_longembed.retrieval.mteb_models import identity_in_mteb
+
+        return identity_in_mteb(self.name)
 
     @property
     def tolerance(self) -> float:
@@ -134,40 +153,43 @@ class Candidate:
         return 0.0
 
     @property
-    def expand(self) -> str:
-        """The model of BM25's query expansion; empty without expansion."""
-        if self.bm25 is None:
-            return ""
-        return self.bm25.expand or ""
-
-    @property
     def expands_queries(self) -> bool:
         """Whether its index embeds the corpus's terms, for query expansion."""
         return self.kind == "fusion" or bool(self.expand)
 
     @cached_property
-    def encoder(self) -> str:
-        """Its name without search settings. Candidates with one encoder have one cost."""
-        if self.model is None:
-            return self.name
-        return typed_name(self.model)
+    def preset(self) -> str | None:
+        """The preset whose vectors and search it has, whatever its strategy and target; None for others."""
+        if self.method is None or self.method.params:
+            return None
+        for key, of_preset in _PRESETS.items():
+            if (of_preset.vectors, of_preset.search) == (self.method.vectors, self.method.search):
+                return key
+        return None
 
     @cached_property
     def passes(self) -> str:
-        """The name that loads the model of its pass. Candidates with one pass differ in pooling and search."""
-        if self.model is not None:
-            return typed_name(replace(self.model, vectors=None))
-        return self.base or self.name
+        """The name of the model of its pass. Candidates with one pass differ in pooling and search."""
+        if self.resolved is None or self.method is None:
+            return self.expand or self.name
+        return replace(self.method.model, vectors=self.resolved.base.vectors).label
 
     def with_search(self, settings: Settings) -> Candidate:
         """Return the candidate with further search settings; `InputError` if they do not fit."""
-        search = replace(self.search, **settings)
-        return _of_model(cast("ModelSpec", self.model), search, self.base)
+        return _of_method(replace(self._method, **settings))
 
     def in_type(self, dtype: DType) -> Candidate:
         """Return the candidate with a compute type. Its kind does not change."""
-        model = replace(cast("ModelSpec", self.model), dtype=dtype)
-        return replace(_of_model(model, self.search, self.base), kind=self.kind)
+        return replace(_of_method(replace(self._method, dtype=dtype)), kind=self.kind)
+
+    @property
+    def _method(self) -> Method:
+        assert self.method is not None
+        return self.method
+
+
+#: The presets of searches with vectors.
+_PRESETS = {key: Method.parse(f"mini-ape+{key}") for key in PRESETS}
 
 
 def named(name: str, base: str = "") -> Candidate:
@@ -176,40 +198,39 @@ def named(name: str, base: str = "") -> Candidate:
     Raises:
         InputError: if the name is invalid, or does not fit its base.
     """
-    if name == "bm25" or is_bm25(name):
-        return Candidate(name, "", "bm25", bm25=BM25Settings.parse(name))
-    model, search = read_name(name)
-    base = base or model.base
-    entry = entry_of(model.base)
+    method = Method.parse(name)
+    if method.is_bm25:
+        return Candidate(name, "bm25", method)
+    entry = entry_of(method.base)
     if entry is not None and entry.kind == "mteb":
-        if name != base:
+        if name != (base or method.base):
+            import mteb
+
             mteb.get_model_meta(name)  # raises: nothing in it can be extended
-        return Candidate(name, base, "api")
-    return _of_model(model, search, base)
+        return Candidate(name, "api")
+    return _of_method(replace(method, base=base or method.base))
 
 
-def _of_model(model: ModelSpec, search: SearchSettings, base: str) -> Candidate:
+def _of_method(method: Method) -> Candidate:
     """Return the candidate of one of our models, with its base as the user typed it."""
-    checkpoint = open_checkpoint(model)
-    search.check_fits(checkpoint)
-    strategy = checkpoint.strategy
-    plain = ModelSpec(checkpoint.base.name, target_len=strategy.trained_len)
+    resolved = resolve(method)
+    strategy = resolved.strategy
+    plain = Method(resolved.base.name, target_len=strategy.trained_len)
     kind: Kind = "strategy"
-    if search.fusion:
+    if method.fusion:
         kind = "fusion"
-    elif search:
+    elif method.search:
         kind = "search"
-    elif replace(checkpoint.spec, trust_remote_code=False) == plain:
+    elif replace(resolved.method, trust_remote_code=False) == plain:
         kind = "base"
     # the base as the user wrote it, then the strategy and parameters of the canonical name
-    spec = replace(checkpoint.spec, base=base)
-    name = typed_name(spec, search)
-    return Candidate(name, base, kind, strategy.trained_len, strategy.target_len, spec, search)
+    typed = replace(resolved.method, base=method.base)
+    return Candidate(typed.label, kind, typed, resolved)
 
 
 def of_scorer(scorer: Scorer) -> Candidate:
     """Return the candidate of a custom scorer or of a run."""
-    return Candidate(full_name(scorer.meta), "", "own", is_named=True, scorer=scorer)
+    return Candidate(scorer.name, "own", is_named=True, scorer=scorer)
 
 
 def candidates_of(
@@ -241,16 +262,14 @@ def candidates_of(
     keys = strategies or (["pcw"] if quick else ["pcw", *POSITIONS])
     if "all" in keys:
         keys = list(STRATEGIES)
-    plain = ModelSpec(full_base(base))
-    checkpoint = open_checkpoint(plain)
-    candidates = [_of_model(plain, SearchSettings(), plain.base)]
+    plain = _of_method(Method(full_base(base)))
+    candidates = [plain]
     refused = []
     for key in keys:
-        ModelSpec(base, key)  # refuses unknown strategies
+        Method(base, key)  # refuses unknown strategies
         try:
             candidates += [
-                named(f"{base}+{tail}", base)
-                for tail in _tails(checkpoint, key, target, covering, quick=quick)
+                named(f"{base}+{tail}", base) for tail in _tails(plain, key, target, covering, quick=quick)
             ]
         except IncompatibleError as error:
             refused.append(f"{key} does not fit {base}: {error}")
@@ -266,10 +285,12 @@ def candidates_of(
 
 
 def _tails(
-    checkpoint: Checkpoint, key: str, target: int | str | None, covering: int | None, *, quick: bool
+    plain: Candidate, key: str, target: int | str | None, covering: int | None, *, quick: bool
 ) -> list[str]:
     """Return the name suffixes of a strategy's candidates."""
-    trained_len = checkpoint.strategy.trained_len
+    resolved = plain.resolved
+    assert resolved is not None
+    trained_len = resolved.strategy.trained_len
     if key == "pcw":
         reach = covering or Strategy.default_target_len(trained_len)
         stem = f"pcw@{reach}"
@@ -277,17 +298,17 @@ def _tails(
         if reach <= trained_len:
             stem = "none"
             settings = QUICK_ONE_WINDOW if quick else ONE_WINDOW
-        if checkpoint.base.kind != "dense":
+        if resolved.base.kind != "dense":
             if reach <= trained_len:
                 return [f"{stem}:fusion=bm25"]
             return [f"{stem}:{one}".rstrip(":") for one in (OTHERS[:-1] if quick else OTHERS)]
-        averages = checkpoint.base.pooling in (None, "mean")
+        averages = resolved.base.pooling in (None, "mean")
         tails = [f"{stem}:{one}".rstrip(":") for one in settings if averages or not _AVERAGES.search(one)]
         if reach > trained_len and not quick:
             # shorter windows need a separate pass
             tails.append(f"{stem}:size={trained_len // 2},vectors=window")
         return tails
-    if target is None and key == "none" and positions_of(checkpoint.base.config) is not ABSOLUTE:
+    if target is None and key == "none" and positions_of(resolved.base.config) is not ABSOLUTE:
         target = Strategy.default_target_len(trained_len)  # plain extrapolation
     if target is None:
         return [key]
@@ -309,7 +330,7 @@ def has_checkpoint(base: str) -> bool:
 
 def embeds_terms(base: str) -> bool:
     """Return whether a base can expand queries, as dense ones do."""
-    return open_checkpoint(ModelSpec(full_base(base))).base.kind == "dense"
+    return resolve(Method(full_base(base))).base.kind == "dense"
 
 
 def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = False) -> list[Candidate]:
@@ -331,7 +352,7 @@ def free_candidates(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the settings of each hybrid that come free from its pass, and BM25 with query expansion by its model."""
     found = []
     for hybrid in candidates:
-        if hybrid.search.query == "tokens" and hybrid.search.fusion and not hybrid.is_named:
+        if hybrid.preset == "hybrid" and not hybrid.is_named:
             found += [hybrid.with_search(settings) for settings in FREE]
             found.append(named(f"{hybrid.base}+{LEXICAL}"))
     return found
@@ -341,6 +362,6 @@ def default_of(candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate to use before anything is judged: the first preset hybrid, else the first of the presets."""
     for key in ("hybrid", "late", "windows"):
         for candidate in candidates:
-            if candidate.name.endswith(f":{PRESETS[key].settings}"):
+            if candidate.preset == key:
                 return candidate
     return candidates[0]

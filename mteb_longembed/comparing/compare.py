@@ -14,8 +14,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from mteb_longembed.data.sources import Data
 from mteb_longembed.data.task import OwnData, files_task
 from mteb_longembed.encoders.batching import shared_bar
-from mteb_longembed.encoders.checkpoint import open_checkpoint
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.resolved import resolve
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.sampling import sampled
@@ -46,8 +46,8 @@ from .labels import short_names
 from .live import LiveTable
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
-from .run import Done, Runner
-from .schedule import expected_time, further, in_order
+from .run import Result, Runner
+from .schedule import derived_candidates, expected_time, in_order
 from .verdict import Note
 
 
@@ -127,8 +127,8 @@ def compare(
     expected = expected_time(runner, lengths) if show else None
     if expected is not None:
         on_message(expected)
-    tries_further = chosen.bm25 and not chosen.quick and splits[0].is_judged
-    done, n_left = _run_all(runner, lengths, leave_out, bm25=tries_further, show=show)
+    derives = chosen.bm25 and not chosen.quick and splits[0].is_judged
+    done, n_left = _run_all(runner, lengths, leave_out, bm25=derives, show=show)
     if runner.cache.refused:
         notes.append(Note("caution", f"Finished work is not kept: {runner.cache.refused}"))
     if not done and n_left:
@@ -261,26 +261,26 @@ def _asked(splits: Sequence[Split], options: Options, cache: Cache) -> Split | N
 
 def _tokenizer_of(base: str) -> PreTrainedTokenizerBase:
     """Return the tokenizer of a base; no weights are read. `InputError` if the model is extended already."""
-    checkpoint = open_checkpoint(ModelSpec(base))
-    files = checkpoint.base.files
-    if checkpoint.base.made is not None:
+    resolved = resolve(Method(base))
+    files = resolved.base.files
+    if resolved.base.saved_strategy is not None:
         raise InputError(f"{base} is extended already, so nothing is left to compare: give the base instead.")
     return AutoTokenizer.from_pretrained(
         files.path,
-        revision=None if files.local else checkpoint.base.revision,
-        trust_remote_code=checkpoint.base.runs_code,
+        revision=None if files.local else resolved.base.revision,
+        trust_remote_code=resolved.base.runs_code,
     )
 
 
 def _run_all(
     runner: Runner, lengths: Lengths, leave_out: Callable[[str], None], *, bm25: bool, show: bool
-) -> tuple[list[Done], int]:
+) -> tuple[list[Result], int]:
     """Run all candidates, and then those derived from the best one.
 
     Returns:
         The finished candidates, and how many an interrupt left out.
     """
-    done: list[Done] = []
+    done: list[Result] = []
     begun: set[str] = set()
     # the remaining time follows the speed of the whole run, because recent speed differs between strategies
     options = {
@@ -301,7 +301,9 @@ def _run_all(
         """Run candidates. The first one of a pass reads its documents, and `n_term_tokens` for query expansion."""
         labels = short_names([*runner.candidates, *candidates])
         ahead = [one for one in candidates if one.passes not in begun]
-        tokens = Counter({one.passes: lengths.read(one.target_len) for one in ahead if one.model is not None})
+        tokens = Counter(
+            {one.passes: lengths.read(one.target_len) for one in ahead if one.resolved is not None}
+        )
         tokens += Counter({one.passes: n_term_tokens for one in ahead if one.expands_queries})
         begun.update(tokens)
         bar.total += tokens.total()
@@ -326,7 +328,7 @@ def _run_all(
         with bar, shared_bar(bar):
             run(runner.candidates, runner.term_tokens)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
-                waiting += further(done, runner.splits, leave_out)
+                waiting += derived_candidates(done, runner.splits, leave_out)
                 run(list(waiting), 0)  # the terms have not changed
     except KeyboardInterrupt:
         return done, len(waiting)

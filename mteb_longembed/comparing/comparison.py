@@ -22,7 +22,7 @@ from .candidates import Candidate, default_of
 from .judging import PAGE, Judging
 from .kinds import by_kind, differing
 from .labels import last_part
-from .run import Done, Runner
+from .run import Result, Runner
 from .summary import Row, by_split, frame_of, resamples_of, summarise
 from .verdict import FEW_QUERIES, Advice, Note, Setting, advise, cautions, cautious
 
@@ -131,7 +131,7 @@ class Comparison:
         return [note.text for note in self.notes if note.kind == kind]
 
 
-def rows_of(done: Sequence[Done]) -> list[Row]:
+def rows_of(done: Sequence[Result]) -> list[Row]:
     """Return the rows of the finished candidates."""
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     costs = {one.candidate.id: one.cost for one in done}
@@ -194,7 +194,7 @@ def not_judged(
 def comparison_of(
     splits: Sequence[Split],
     runner: Runner,
-    done: Sequence[Done],
+    done: Sequence[Result],
     notes: list[Note],
     *,
     n_left: int,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.positions import ROTARY, positions_of
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.resolved import resolve
 
 from .candidates import Candidate
 from .costs import Lengths
@@ -25,7 +25,7 @@ def longest_input(
     """
     if lengths.scale > 1:  # only a sample was read
         return None
-    opened = open_checkpoint(ModelSpec(base)).base
+    opened = resolve(Method(base)).base
     prompts = list((opened.files.json("config_sentence_transformers.json").get("prompts") or {}).values())
     prompts += [opened.entry.query_prompt, opened.entry.document_prompt]
     around = [len(tokenizer(prompt or "", verbose=False)["input_ids"]) for prompt in ["", *prompts]]
@@ -38,13 +38,13 @@ def equals_base(candidate: Candidate, longest: int) -> bool:
 
     It has one vector for each document, or for each window, of which there is then one; and no search settings.
     """
-    if candidate.model is None or candidate.is_base or candidate.is_named or candidate.search:
+    resolved = candidate.resolved
+    if resolved is None or candidate.is_base or candidate.is_named or candidate.search:
         return False
-    checkpoint = open_checkpoint(candidate.model)
-    if candidate.model.vectors not in (None, "window") or checkpoint.base.kind != "dense":
+    if resolved.vectors not in (None, "window") or resolved.base.kind != "dense":
         return False
-    rotary = positions_of(checkpoint.base.config) is ROTARY
-    return longest <= min(checkpoint.strategy.unchanged_len(rotary=rotary), checkpoint.strategy.trained_len)
+    rotary = positions_of(resolved.base.config) is ROTARY
+    return longest <= min(resolved.strategy.unchanged_len(rotary=rotary), resolved.strategy.trained_len)
 
 
 def without_equals(candidates: Sequence[Candidate], longest: int | None) -> tuple[list[Candidate], list[str]]:

@@ -90,11 +90,11 @@ def shown_passages(comparison: Comparison, runner: Runner, candidates: Sequence[
         of_split = worst[(worst["task"] == task) & (worst["split"] == name)]
         if of_split.empty:
             continue
-        kept = runner.cache.find_passages(candidate.meta, split)
+        kept = runner.cache.find_passages(candidate.identity, split)
         if kept is None or not set(of_split["query"]) <= set(kept["query"]):
             kept = _passages(of_split, runner, candidate, split)
             if kept is not None:
-                runner.cache.keep_passages(candidate.meta, split, kept)
+                runner.cache.keep_passages(candidate.identity, split, kept)
         if kept is not None:
             tables.append(kept.assign(task=task, split=name))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()

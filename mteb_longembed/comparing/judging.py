@@ -8,7 +8,7 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -223,11 +223,9 @@ def _groups(
 
 def _family(candidate: Candidate) -> str:
     """Return the name of a candidate without the settings of its variants."""
-    if candidate.bm25 is not None:
-        return "bm25"
-    stem, colon, settings = candidate.id.rpartition(":")
-    kept = [part for part in settings.split(",") if part.partition("=")[0] not in _VARIANTS]
-    return f"{stem}{colon}{','.join(kept)}"
+    if candidate.kind == "bm25" or candidate.method is None:
+        return candidate.kind
+    return replace(candidate.method, **dict.fromkeys(_VARIANTS)).label
 
 
 def _hash(*parts: object) -> str:

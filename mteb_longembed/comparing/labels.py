@@ -3,8 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from mteb_longembed.names import with_preset
-
 from .candidates import Candidate
 
 
@@ -20,7 +18,7 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
         base = one.base or one.expand
         if n_models > 1:
             end = last_part(base)
-        label = end + with_preset(one.name).removeprefix(base)
+        label = end + one.name.removeprefix(base)
         if one.is_base:
             label = end or "base"
         labels[one.id] = label

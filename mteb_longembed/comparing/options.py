@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.spec import DType
+    from mteb_longembed.encoders.method import DType
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,12 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
-from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.table import Source, is_table, read_table
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
+from mteb_longembed.names import Identity
+from mteb_longembed.retrieval.scorer import Documents, Identified, Span, whole_documents
 
 #: Query id -> document id -> score.
 Rankings = Mapping[str, Mapping[str, float]]
@@ -41,7 +41,7 @@ _COLUMNS = {
 _TREC = ("query", "Q0", "document", "rank", "score", "tag")
 
 
-class Ranked:
+class Ranked(Identified):
     """A run: for each query the documents that another program returned, with their scores as written.
 
     A document that it did not return has the score minus infinity and is never ranked.
@@ -58,7 +58,7 @@ class Ranked:
     def __init__(self, name: str, rankings: Rankings, splits: Sequence[Split]) -> None:
         content = json.dumps({key: dict(of) for key, of in rankings.items()}, sort_keys=True)
         revision = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:40]
-        self.meta = ModelMeta.create_empty(overwrites={"name": f"run/{name}", "revision": revision})
+        self.identity = Identity(f"run/{name}", revision)
         self.rankings = rankings
         self._of_text: dict[str, Mapping[str, float]] = {}
         for split in splits:
@@ -108,20 +108,20 @@ class Ranked:
         notes = []
         for problem, ids in ids_of.items():
             if ids:
-                notes.append(f"{self.meta.name} has {len(ids):,} {problem}, such as {min(ids)}.")
+                notes.append(f"{self.name} has {len(ids):,} {problem}, such as {min(ids)}.")
         return notes
 
 
-class KeptRankings:
+class KeptRankings(Identified):
     """A scorer that repeats kept rankings.
 
     Args:
-        meta: the metadata of the candidate.
+        identity: the name and revision of the candidate.
         rows: its rankings, as from `ranked_rows`.
     """
 
-    def __init__(self, meta: ModelMeta, rows: pd.DataFrame) -> None:
-        self.meta = meta
+    def __init__(self, identity: Identity, rows: pd.DataFrame) -> None:
+        self.identity = identity
         self._of_text: Mapping[str, pd.Series] = {row["query"]: row for _, row in rows.iterrows()}
         self._documents = Documents([], [])
 

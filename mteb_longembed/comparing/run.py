@@ -7,31 +7,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import Any
 
-import mteb
 import pandas as pd
 import torch
 from sentence_transformers.util import get_device_name
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.encoders.batching import shared_bar
-from mteb_longembed.encoders.checkpoint import open_checkpoint
 from mteb_longembed.encoders.devices import tokens_at_once
 from mteb_longembed.encoders.model import LongModel
+from mteb_longembed.encoders.resolved import Resolved
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.hub import offline_without_hub
-from mteb_longembed.retrieval.encoder import model_in
-from mteb_longembed.retrieval.encoding import Pass
-from mteb_longembed.retrieval.experiments import load_resolved
+from mteb_longembed.retrieval.encoder import Encoder, Pooling, load_for_search, repooled
+from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.hybrid import Hybrid
-from mteb_longembed.retrieval.lexical import make_bm25
-from mteb_longembed.retrieval.make import encoder_in, scorer_of, searching
-from mteb_longembed.retrieval.representation import Representation, repooled
+from mteb_longembed.retrieval.make import make_bm25, search_over
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Scorer, whole_documents
-from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from mteb_longembed.sentences import CHARS_PER_TOKEN, Span
 
@@ -53,7 +47,7 @@ _ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Done:
+class Result:
     """A finished candidate.
 
     Args:
@@ -84,14 +78,15 @@ class Runner:
     candidates: Sequence[Candidate]
     device: str | None
     asked: Split | None = None
-    #: The one model that is loaded, mteb's object, by the name of its pass.
-    _loaded: dict[str, Any] = field(default_factory=dict)
+    #: The one model that is loaded, by the name of its pass: ours, or a scorer of mteb's own.
+    _loaded: dict[str, LongModel] = field(default_factory=dict)
+    _of_mteb: dict[str, Scorer] = field(default_factory=dict)
     #: The vectors of a pass on a split stay until the end.
-    _passes: dict[tuple[str, tuple[str, str]], Pass] = field(default_factory=dict)
+    _encodings: dict[tuple[str, tuple[str, str]], Encoding] = field(default_factory=dict)
     #: The speed of a pass, its spread over the rounds, and the bytes of a vector.
     _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
 
-    def run(self, candidate: Candidate) -> Done:
+    def run(self, candidate: Candidate) -> Result:
         """Run all evaluations of a candidate that earlier runs have not finished."""
         cost = self._cost(candidate)
         tables = []
@@ -99,27 +94,27 @@ class Runner:
             rankings = self.rankings(candidate)
             if not split.is_judged:
                 continue
-            table = self.cache.find(candidate.meta, split)
+            table = self.cache.find(candidate.identity, split)
             if table is None:
                 scorer: Scorer
                 if rankings is not None and self.is_deep_enough(split):
-                    scorer = KeptRankings(candidate.meta, rankings)
+                    scorer = KeptRankings(candidate.identity, rankings)
                 else:
                     scorer = self._scorer(candidate, split)
                 table = evaluate(scorer, split, candidate.tolerance)
-                self.cache.keep(candidate.meta, split, table)
+                self.cache.keep(candidate.identity, split, table)
             tables.append(table.assign(clusters=table["query"].map(split.clusters)))
         if not tables:
-            return Done(candidate, pd.DataFrame(), cost)
+            return Result(candidate, pd.DataFrame(), cost)
         scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
-        return Done(candidate, scores, cost)
+        return Result(candidate, scores, cost)
 
     def rankings(self, candidate: Candidate) -> pd.DataFrame | None:
         """Return the rankings of a candidate with its passages, kept or made now; None if none are wanted."""
         if self.asked is None:
             return None
-        kept = self.cache.find_rankings(candidate.meta, self.asked)
+        kept = self.cache.find_rankings(candidate.identity, self.asked)
         if kept is not None:
             return kept
         scorer = self._scorer(candidate, self.asked)
@@ -132,7 +127,7 @@ class Runner:
         passages = passages or whole_documents(documents, first)
         rows["starts"] = [[start for start, _ in of_query] for of_query in passages]
         rows["ends"] = [[end for _, end in of_query] for of_query in passages]
-        self.cache.keep_rankings(candidate.meta, self.asked, rows)
+        self.cache.keep_rankings(candidate.identity, self.asked, rows)
         return rows
 
     def is_deep_enough(self, split: Split) -> bool:
@@ -142,50 +137,46 @@ class Runner:
     # ---- scorers -----------------------------------------------------------------------------------------
 
     def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
-        """Return the scorer of a candidate on a split. Building it registers its pooling with the pass."""
+        """Return the scorer of a candidate on a split. Building it registers its pooling with the encoding."""
         if candidate.scorer is not None:
             return candidate.scorer
-        if candidate.bm25 is not None:
-            return make_bm25(candidate.bm25, self.device)
-        if candidate.model is not None:
-            return searching(self._pass(candidate, split), candidate.model.vectors, candidate.search)
-        if not hasattr(self._model(candidate), "encode"):
-            return scorer_of(self._model(candidate))
-        return searching(self._pass(candidate, split), None, SearchSettings())
+        if candidate.resolved is not None:
+            return search_over(self._encoding(candidate, candidate.resolved, split), candidate.resolved)
+        if candidate.method is not None:
+            return make_bm25(candidate.method, self.device)
+        if candidate.name not in self._of_mteb:
+            from mteb_longembed.retrieval.mteb_models import load_from_mteb
 
-    def _pass(self, candidate: Candidate, split: Split) -> Pass:
-        """Return the pass of a candidate on a split, which encodes for all unfinished candidates."""
+            self.free()
+            self._of_mteb[candidate.name] = load_from_mteb(candidate.name, self.device)
+        return self._of_mteb[candidate.name]
+
+    def _encoding(self, candidate: Candidate, resolved: Resolved, split: Split) -> Encoding:
+        """Return the encoding of a split by a candidate's model, for all unfinished candidates."""
         key = candidate.passes, split.label
-        if key not in self._passes:
-            self._passes[key] = Pass(lambda: self._model(candidate))
+        if key not in self._encodings:
+            self._encodings[key] = Encoding(Encoder(lambda: self._model(candidate.passes, resolved)))
             for other in self.candidates:
                 if other.passes == candidate.passes and not self._is_finished(other, split):
                     # its error is reported when it runs
                     with suppress(LongEmbedError):
                         self._scorer(other, split)
-        return self._passes[key]
+        return self._encodings[key]
 
-    def _model(self, candidate: Candidate) -> Any:
-        """Return mteb's encoder of a candidate's pass. The encoder of another pass is freed first."""
-        name = candidate.passes
+    def _model(self, name: str, resolved: Resolved) -> LongModel:
+        """Return the model of a pass. The model of another pass is freed first."""
         if name not in self._loaded:
             self.free()
-            if candidate.model is None:
-                with offline_without_hub():
-                    loaded: Any = mteb.get_model(name, device=self.device)
-            else:
-                loaded = load_resolved(
-                    open_checkpoint(replace(candidate.model, vectors=None)), device=self.device
-                )
-            self._loaded[name] = encoder_in(loaded)
+            self._loaded[name] = load_for_search(resolved, self.device)
         return self._loaded[name]
 
     def free(self) -> None:
         """Free the model that is loaded. Its vectors stay."""
-        if self._loaded:
-            for one in self._passes.values():
-                one.release()
+        if self._loaded or self._of_mteb:
+            for one in self._encodings.values():
+                one.encoder.release()
             self._loaded.clear()
+            self._of_mteb.clear()
             gc.collect()
             torch.cuda.empty_cache()  # nothing without CUDA
 
@@ -195,9 +186,9 @@ class Runner:
 
     def _is_finished(self, candidate: Candidate, split: Split) -> bool:
         if self.asked is None:
-            return self.cache.find(candidate.meta, split) is not None
+            return self.cache.find(candidate.identity, split) is not None
         is_enough = not split.is_judged or self.is_deep_enough(split)
-        return is_enough and self.cache.find_rankings(candidate.meta, self.asked) is not None
+        return is_enough and self.cache.find_rankings(candidate.identity, self.asked) is not None
 
     def speed(self, candidate: Candidate) -> float | None:
         """Return the document tokens that a candidate's model encodes per second; None if not known."""
@@ -213,19 +204,23 @@ class Runner:
 
         With one vector per document it is the whole text. None if the candidate's vectors are not in memory.
         """
-        if candidate.bm25 is not None:
-            lexical = make_bm25(replace(candidate.bm25, expand=None, of_base=None))
+        if candidate.kind == "bm25" and candidate.method is not None:
+            lexical = PassageBM25(candidate.method)  # its windows, without query expansion
             lexical.fit(split.documents)
             return lexical.passages(queries, indices)
-        if candidate.model is None or (candidate.passes, split.label) not in self._passes:
+        if candidate.resolved is None or (candidate.passes, split.label) not in self._encodings:
             return None
         scorer = self._scorer(candidate, split)
         if isinstance(scorer, Hybrid):
             scorer = scorer.shown
-        if not isinstance(scorer, VectorScorer) or scorer.encoded.is_late or not scorer.has_several_vectors:
+        if (
+            not isinstance(scorer, VectorScorer)
+            or scorer.encoding.encoder.is_late
+            or not scorer.has_several_vectors
+        ):
             texts = split.documents.texts
             return [[(0, len(texts[index])) for index in of_query] for of_query in indices]
-        if len(scorer.representation.vectors) < len(split.documents):
+        if len(scorer.stored) < len(split.documents):
             return None
         return scorer.passages(queries, indices)
 
@@ -248,24 +243,29 @@ class Runner:
         n_term_tokens = 0
         if candidate.expands_queries:
             n_term_tokens = self.term_tokens
-        if candidate.bm25 is not None:
-            return Cost(n_term_tokens, share_read=share_read_by_bm25(self.splits, candidate.bm25.target_len))
+        if candidate.kind == "bm25":
+            return Cost(n_term_tokens, share_read=share_read_by_bm25(self.splits, candidate.target_len))
+        resolved = candidate.resolved
+        if resolved is None:
+            return self.cache.cost(
+                candidate.identity, self.splits, self._device, lambda: estimate(self.splits, None)
+            )
         # search settings change neither vectors nor the speed of encoding
-        meta = replace(candidate, name=candidate.encoder, search=SearchSettings()).meta
-        cost = self.cache.cost(meta, self.splits, self._device, lambda: self._measured(candidate))
+        of_model = replace(resolved, method=resolved.method.model)
+        cost = self.cache.cost(
+            of_model.identity, self.splits, self._device, lambda: self._measured(candidate, resolved)
+        )
         cost = replace(cost, tokens=cost.tokens + n_term_tokens)
         # BM25 is added to weighted vectors and to the unchanged model's vectors
-        if candidate.search.fusion and candidate.search.weights and cost.vectors and cost.bytes:
+        if resolved.method.fusion and resolved.method.weights and cost.vectors and cost.bytes:
             cost = replace(cost, vectors=2 * cost.vectors, bytes=2 * cost.bytes)
         return cost
 
-    def _measured(self, candidate: Candidate) -> Cost:
+    def _measured(self, candidate: Candidate, resolved: Resolved) -> Cost:
         """Count the cost of a model on the documents."""
-        plain = model_in(self._model(candidate))
-        if not isinstance(plain, LongModel):
-            return estimate(self.splits, candidate.target_len)
-        pooled = Representation(None, None if candidate.model is None else candidate.model.vectors)
-        cost = count(repooled(plain, pooled), self.splits, candidate.target_len)
+        plain = self._model(candidate.passes, resolved)
+        pooled = repooled(plain, Pooling(resolved.vectors))
+        cost = count(pooled, self.splits, candidate.target_len)
         if candidate.passes not in self._speeds:
             # a few batches of the device
             n_tokens = 3 * tokens_at_once(torch.device(self._device))

@@ -7,12 +7,12 @@ import pandas as pd
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.presets import LEXICAL, PRESETS
+from mteb_longembed.presets import LEXICAL
 from mteb_longembed.sentences import sentences
 
 from .candidates import BM25_BY_SENTENCE, Candidate, named
 from .costs import Lengths
-from .run import Done, Runner
+from .run import Result, Runner
 from .summary import resamples_of
 
 #: Queries with at least this many sentences on average are also searched sentence by sentence.
@@ -23,7 +23,7 @@ def expected_time(runner: Runner, lengths: Lengths) -> str | None:
     """Return how long a comparison will take, from a timed sample; None if nothing is left to encode."""
     tokens: dict[str, int] = {}
     for one in runner.candidates:
-        if one.model is not None and not runner.is_finished(one):
+        if one.resolved is not None and not runner.is_finished(one):
             tokens.setdefault(one.passes, lengths.read(one.target_len))
     if not tokens:
         return None
@@ -44,16 +44,15 @@ def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     all others of that pass, and then other passes. So an interrupted run has compared the methods that differ most.
     """
     first_pass = [
-        one.passes for one in candidates if one.model is not None and one.model.vectors is not None
+        one.passes for one in candidates if one.resolved is not None and one.resolved.vectors is not None
     ][:1]
-    presets = [PRESETS[key].settings for key in ("windows", "late")]
+    presets = ("windows", "late")
 
     def position(candidate: Candidate) -> int:
         if candidate.is_base or candidate.is_named:
             return 0
-        tail = candidate.name.rpartition(":")[2]
-        if candidate.passes in first_pass and tail in presets:
-            return 1 + presets.index(tail)
+        if candidate.passes in first_pass and candidate.preset in presets:
+            return 1 + presets.index(candidate.preset)
         if candidate.kind == "bm25" or (candidate.kind == "fusion" and candidate.passes in first_pass):
             return 3
         return 4 if candidate.passes in first_pass else 5
@@ -61,11 +60,11 @@ def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=position)
 
 
-def further(
-    done: Sequence[Done], splits: Sequence[Split], leave_out: Callable[[str], None]
+def derived_candidates(
+    done: Sequence[Result], splits: Sequence[Split], leave_out: Callable[[str], None]
 ) -> list[Candidate]:
     """Return the best candidate so far with BM25 added, and, where queries have several sentences, by sentence."""
-    dense = [one for one in done if one.candidate.model is not None and one.candidate.kind != "fusion"]
+    dense = [one for one in done if one.candidate.resolved is not None and one.candidate.kind != "fusion"]
     if not dense:
         return []
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
@@ -81,7 +80,7 @@ def further(
             named(BM25_BY_SENTENCE),
             *(named(f"{base}+{LEXICAL}:query=sentences") for base in expanding),
         ]
-        for windows in [one for one in ranked if one.model and one.model.vectors is not None][:1]:
+        for windows in [one for one in ranked if one.resolved and one.resolved.vectors is not None][:1]:
             wanted += [
                 (windows, {"query": "sentences"}),
                 (windows, {"fusion": "bm25", "query": "sentences"}),

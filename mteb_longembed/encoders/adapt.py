@@ -16,14 +16,14 @@ from mteb_longembed.names import Settings
 from mteb_longembed.values import Power, read
 
 from .backbone import LongTransformer
-from .build import load_base, load_checkpoint, translate_errors
+from .build import load_base, load_resolved, translate_errors
 from .card import ADAPTED, adapted_card, facts_of, keep_card
-from .checkpoint import open_checkpoint
 from .head import Head
 from .identity import digest
 from .kinds import EmbeddingModel, kind_of_loaded
+from .method import Method
 from .model import LongModelMixin, Model, with_head
-from .spec import ModelSpec
+from .resolved import resolve
 from .tokens import MAX_TOKENS, sample_texts
 from .weights import RULES, TokenWeights, count_tokens
 from .whitening import Whitening, sampled_rows
@@ -108,7 +108,7 @@ def adapt(
     if power and isinstance(adapted, SentenceTransformer):
         adapted.similarity_fn_name = "cosine"
     if isinstance(adapted, LongModelMixin):
-        adapted.checkpoint = None
+        adapted.resolved = None
         adapted.embedding_cache = None
     elif not head.has_exact_stock:
         logger.warning(
@@ -148,13 +148,13 @@ def loaded(base: str | Path | Model, device: str | None) -> Model:
         raise InputError(
             f"adapt takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
-    spec = ModelSpec.parse(str(base))
-    checkpoint = open_checkpoint(spec)
-    is_bare = ModelSpec(spec.base, revision=spec.revision) == spec
-    if is_bare and checkpoint.base.made is None:
-        with translate_errors(checkpoint.base):
-            return check_dense(load_base(checkpoint.base, device))
-    return check_dense(load_checkpoint(checkpoint, device))
+    method = Method.parse_model(str(base))
+    resolved = resolve(method)
+    is_bare = Method(method.base, revision=method.revision) == method
+    if is_bare and resolved.base.saved_strategy is None:
+        with translate_errors(resolved.base):
+            return check_dense(load_base(resolved.base, device))
+    return check_dense(load_resolved(resolved, device))
 
 
 def check_dense(model: EmbeddingModel) -> Model:

@@ -199,7 +199,7 @@ def _grouped(
             part = _torchs(queries, keys, values, None, scale, causal=causal)
         else:
             inv_freq = batch.inv_freq
-            assert inv_freq is not None  # `swap` lets only rotary models have sizes
+            assert inv_freq is not None  # `install_positions` lets only rotary models have sizes
             turns = batch.cached(("turns", n), functools.partial(turns_of, n, g, w, inv_freq, q.device))
             part = self_extend(queries, keys, values, w, turns, scale=scale, causal=causal)
         parts.append(F.pad(part, (0, 0, 0, width - n)))

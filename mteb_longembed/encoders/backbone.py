@@ -21,7 +21,7 @@ from mteb_longembed.files import Json
 from .attention import Batch, keep_batch, running
 from .devices import to_device, tokens_at_once
 from .long_table import LongTable
-from .positions import swap
+from .positions import install_positions
 from .repository import BACKBONE
 from .tokens import Ids, cutter_of
 from .vectors import BATCH, BOUNDS, RUNS, TOKEN_FEATURES, Features, TokenBatch, Windows, windows_of
@@ -95,7 +95,7 @@ class LongTransformer(Transformer):
         # a masked language model has the transformer inside
         inner = self.model.base_model if self.has_logits else self.model
         assert isinstance(inner, PreTrainedModel)
-        swap(inner, strategy)
+        install_positions(inner, strategy)
         self.strategy = strategy
         if self.query_expansion is not None and self.query_length is None:
             # windows would lose the expansion tokens

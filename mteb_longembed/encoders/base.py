@@ -44,8 +44,8 @@ class Base:
     similarity: str | None = None  #: by sentence-transformers' name
     runs_code: bool = False  #: whether the repository has code of its own that may run
     adapter_of: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
-    made: Strategy | None = None  #: the strategy inside, if we saved the model
-    origin: str | None = None  #: the name of the base that a model that we saved was made from
+    saved_strategy: Strategy | None = None  #: the strategy inside, if we saved the model
+    extends: str | None = None  #: the name of the base that a model that we saved was made from
     #: `vectors` of a model that we saved; None for one vector per document
     vectors: Vectors | None = None
     digest: str | None = None  #: digest of a loaded model
@@ -74,8 +74,8 @@ class Base:
     @cached_property
     def trained_len(self) -> int | None:
         """The longest input in tokens that the base was trained on."""
-        if self.made is not None:
-            return self.made.trained_len
+        if self.saved_strategy is not None:
+            return self.saved_strategy.trained_len
         if self.entry.trained_len is not None:
             return self.entry.trained_len
         lengths = [self.max_seq_length, allowed_len(self.config)]
@@ -155,8 +155,8 @@ def _base_in(files: Files, entry: ZooEntry, *, trust_remote_code: bool) -> Base:
         similarity=saved.get("similarity_fn_name"),
         runs_code=runs_code,
         adapter_of=adapter_of,
-        made=None if setting is None else setting.strategy,
-        origin=None if setting is None else setting.base,
+        saved_strategy=None if setting is None else setting.strategy,
+        extends=None if setting is None else setting.base,
         vectors=vectors,
         kind=kind,
     )

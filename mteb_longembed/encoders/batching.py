@@ -131,7 +131,7 @@ class Engine:
     def keep_in(self, cache: EmbeddingCache | None) -> None:
         """Read arrays from an embedding cache and add new ones to it, if the models' names hold."""
         if cache is not None:
-            self._owners = [model.row_owner() for model in self.models]
+            self._owners = [model.cache_key() for model in self.models]
             if None not in self._owners:
                 self._cache = cache
 

@@ -1,4 +1,4 @@
-"""Build the model of a checkpoint: sentence-transformers loads its base, and its positions are swapped."""
+"""Build the model of a resolved method: sentence-transformers loads its base, and its positions are replaced."""
 
 import contextlib
 import re
@@ -21,12 +21,12 @@ from mteb_longembed.names import Settings
 from .backbone import LongTransformer, as_transformer, reader_of
 from .base import Base
 from .card import facts_of
-from .checkpoint import Checkpoint
 from .e5rope import E5_ROPE, KEY_MAPPING
 from .head import Head
 from .kinds import KINDS, EmbeddingModel
+from .method import DTYPES
 from .model import OWNERS, LongModel, LongMultiVectorEncoder, of_modules, settings_of
-from .spec import DTYPES
+from .resolved import Resolved
 from .vectors import GroupByDocument, LongPooling
 from .weights import TokenWeights, rows_of_vocabulary
 from .whole import JoinWindows, LongSpladePooling
@@ -40,26 +40,26 @@ _CLASSES = {
 _HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 
 
-def load_checkpoint(
-    checkpoint: Checkpoint, device: str | None = None, model_kwargs: Settings | None = None
+def load_resolved(
+    resolved: Resolved, device: str | None = None, model_kwargs: Settings | None = None
 ) -> LongModel:
-    """Load the model of a checkpoint from files and install its strategy.
+    """Load the model of a resolved method from files and install its strategy.
 
     Raises:
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
     """
-    base = checkpoint.base
+    base = resolved.base
     with translate_errors(base):
-        if base.made is None:
-            stock = load_base(base, device, checkpoint.spec.dtype, model_kwargs)
-            return extended(stock, checkpoint, device)
+        if base.saved_strategy is None:
+            stock = load_base(base, device, resolved.method.dtype, model_kwargs)
+            return extended(stock, resolved, device)
         owner = OWNERS[base.kind] if base.vectors is None else LongMultiVectorEncoder
-        options = _loading_options(base, checkpoint.spec.dtype, model_kwargs)
+        options = _loading_options(base, resolved.method.dtype, model_kwargs)
         path = base.files.path
         model = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
         _check_loaded(model.backbone, path)
         model.backbone.base_facts = facts_of(model)
-    model.remember(checkpoint)
+    model.set_name(resolved)
     return model
 
 
@@ -171,20 +171,20 @@ def _check_loaded(first: Transformer, path: str) -> None:
 # ---- the strategy in it --------------------------------------------------------------------------------------------
 
 
-def extended(base: EmbeddingModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
-    """Build the model on a private copy of the base: swap its transformer's positions, pool windows in its head."""
-    kind = checkpoint.base.kind
-    first = LongTransformer.of(as_transformer(reader_of(base)), checkpoint.strategy)
-    step = checkpoint.base.entry.interpolation
+def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> LongModel:
+    """Build the model on a private copy of the base: replace its transformer's positions, pool windows in its head."""
+    kind = resolved.base.kind
+    first = LongTransformer.of(as_transformer(reader_of(base)), resolved.strategy)
+    step = resolved.base.entry.interpolation
     if step is not None and first.table is not None:
         # documents up to the trained length read each `step`-th row of a table that is interpolated already
         first.table.keep(first.table.weight.detach(), step)
         first.config.max_position_embeddings = len(first.table.weight)
     first.base_facts = facts_of(base) or first.base_facts
-    first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
+    first.base_name, first.base_revision = resolved.base.name, resolved.base.files.commit
     settings = settings_of(base)
     head = Head.of(base)
-    vectors = checkpoint.spec.vectors if kind == "dense" else None
+    vectors = resolved.method.vectors if kind == "dense" else None
     if vectors is not None:
         # vectors are compared by cosine, unless the model says dot
         similarity = settings.pop("similarity_fn_name")
@@ -194,7 +194,7 @@ def extended(base: EmbeddingModel, checkpoint: Checkpoint, device: str | None) -
     model = of_modules(modules, settings, device or str(base.device), kind)
     if vectors is None:
         model.model_card_data.add_tags(base.model_card_data.tags or [])
-    model.remember(checkpoint)
+    model.set_name(resolved)
     return model
 
 

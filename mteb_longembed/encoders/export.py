@@ -22,10 +22,10 @@ from .kinds import KINDS, kind_of_loaded
 from .load import load
 from .long_rotary import LongRotary
 from .long_table import LongTable
+from .method import SEVERAL, Method
 from .model import settings_of
 from .old_readers import rewrite_for_old_readers
 from .positions import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of, setting
-from .spec import SEVERAL, ModelSpec
 from .weights import TokenWeights
 
 #: How an exported model with weights and a map differs.
@@ -64,7 +64,7 @@ def export(
     if isinstance(model, BaseModel):
         source = copy.deepcopy(model)
     else:
-        ModelSpec.parse(str(model)).check_plain()
+        Method.parse_model(str(model)).check_plain()
         source = load(model, device="cpu", trust_remote_code=trust_remote_code)
     if kind_of_loaded(source) != "dense":
         check_merged(source)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,13 +18,13 @@ from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.strategies import algorithm_of
 from mteb_longembed.files import Json
-from mteb_longembed.names import Settings, name_of, split_name
+from mteb_longembed.names import Identity, split_name
 
 from .backbone import LongTransformer, backbone_of
 from .card import card_data
-from .checkpoint import Checkpoint
 from .kinds import Kind, kind_of_loaded
 from .long_rotary import BY_LENGTH
+from .resolved import Resolved
 from .tokens import document_prompt, parts_of
 
 #: Settings of a whole model that change its embeddings or their comparison.
@@ -38,26 +37,11 @@ _IN_TENSORS = ("vocab", "word_weights")
 _SAMPLED = 64
 
 
-@dataclass(frozen=True)
-class Identity:
-    """The name and revision of a model in results, cache rows and cards."""
-
-    base: str  #: mteb's name of the base, or `local/NAME` for a model that was changed after it was loaded
-    revision: str | None  #: revision of the base, or for a changed model its digest
-    experiment: Settings  #: mteb's experiment: the settings that make the model from its base
-    changed_from: str | None = None  #: the name that a changed model had; None for an unchanged one
-
-    @property
-    def name(self) -> str:
-        """The name of the model."""
-        return name_of(self.base, self.experiment)
-
-
 class NamedModel(BaseModel):
     """A model that knows what it was built from, and whether it has changed since."""
 
-    #: The checkpoint that the model was built from.
-    checkpoint: Checkpoint | None = None
+    #: What the model was built from.
+    resolved: Resolved | None = None
     #: The state of the model when it was built. None for a model whose name does not hold.
     built_state: str | None = None
 
@@ -76,13 +60,13 @@ class NamedModel(BaseModel):
 
         All weights of a changed model are read, so call it when an evaluation begins, and never for a query.
         """
-        checkpoint = self.checkpoint
-        if checkpoint is not None:
-            known = checkpoint.spec.name()
-            base = checkpoint.base.name
-            experiment = checkpoint.experiment
+        resolved = self.resolved
+        if resolved is not None:
             if self.is_unchanged():
-                return Identity(base, checkpoint.base.revision, experiment)
+                return resolved.identity
+            known = str(resolved.method)
+            base = resolved.base.name
+            experiment = resolved.experiment
         else:
             strategy = self.backbone.strategy
             known = card_data(self).model_name or "model"
@@ -93,10 +77,10 @@ class NamedModel(BaseModel):
 
     def is_unchanged(self) -> bool:
         """Return whether the model has not changed since it was built, so that its name holds."""
-        return self.checkpoint is not None and self.built_state == state_of(self)
+        return self.resolved is not None and self.built_state == state_of(self)
 
-    def remember(self, checkpoint: Checkpoint) -> None:
-        """Record the checkpoint of a newly built model, and set its name.
+    def set_name(self, resolved: Resolved) -> None:
+        """Record what a newly built model was built from, and set its name.
 
         A prompt that is saved as `passage` or `corpus` is used for documents: sentence-transformers writes an empty
         `document` beside it, and then uses that.
@@ -109,12 +93,12 @@ class NamedModel(BaseModel):
                 stacklevel=4,
             )
             self.prompts["document"] = prompt
-        self.checkpoint = checkpoint
+        self.resolved = resolved
         card = card_data(self)
-        card.model_name = checkpoint.spec.name()
-        card.base_model = checkpoint.base.origin or checkpoint.base.name
-        if not checkpoint.base.files.local:
-            card.base_model_revision = checkpoint.base.revision
+        card.model_name = str(resolved.method)
+        card.base_model = resolved.base.extends or resolved.base.name
+        if not resolved.base.files.local:
+            card.base_model_revision = resolved.base.revision
         self.built_state = state_of(self)
 
     def __getstate__(self) -> Json:
@@ -126,22 +110,22 @@ class NamedModel(BaseModel):
         if self.built_state == "copied":
             self.built_state = state_of(self)
 
-    def row_owner(self) -> object:
+    def cache_key(self) -> object:
         """Return the key of this model in the embedding cache; None, with one warning, if its name does not hold."""
-        checkpoint = self.checkpoint
-        if checkpoint is None or not self.is_unchanged() or checkpoint.base.revision is None:
+        resolved = self.resolved
+        if resolved is None or not self.is_unchanged() or resolved.base.revision is None:
             warnings.warn(
                 "the embedding cache is off for this model: it was changed after it was loaded.",
                 RuntimeWarning,
                 stacklevel=4,
             )
             return None
-        made_by = algorithm_of(type(checkpoint.strategy)), repr(checkpoint.strategy), checkpoint.spec.dtype
+        made_by = algorithm_of(type(resolved.strategy)), repr(resolved.strategy), resolved.method.dtype
         return (
-            checkpoint.base.name,
-            checkpoint.base.revision,
+            resolved.base.name,
+            resolved.base.revision,
             *made_by,
-            checkpoint.base.runs_code,
+            resolved.base.runs_code,
             digest(nn.Sequential(*list(self)[1:])),
         )
 

@@ -17,9 +17,9 @@ from mteb_longembed.zoo import full_base
 
 from .backbone import LongTransformer, reader_of
 from .base import base_of_loaded
-from .build import extended, load_checkpoint
-from .checkpoint import checkpoint_of, open_checkpoint
+from .build import extended, load_resolved
 from .identity import digest
+from .method import Method
 from .model import (
     LongModel,
     LongModelMixin,
@@ -27,7 +27,7 @@ from .model import (
     LongSentenceTransformer,
     LongSparseEncoder,
 )
-from .spec import ModelSpec
+from .resolved import fitted, resolve
 from .vectors import GroupByDocument
 
 #: Similarity functions, by sentence-transformers' names.
@@ -181,9 +181,9 @@ def extend(
         "trust_remote_code": trust_remote_code,
         "vectors": vectors,
     }
-    spec = ModelSpec(source, strategy, params=params, **settings)
+    method = Method(source, strategy, params=params, **settings)
     if isinstance(base, (str, Path)):
-        return load_checkpoint(open_checkpoint(spec), device)
+        return load_resolved(resolve(method), device)
     if revision is not None or dtype is not None:
         raise InputError(
             "revision and dtype can be set only when a base is loaded: set them when you load it."
@@ -193,15 +193,15 @@ def extend(
         raise InputError(
             f"the model is extended already (by {backbone.strategy.KEY}): extend its base instead."
         )
-    if isinstance(base, LongModelMixin) and base.checkpoint is not None:
-        spec = replace(spec, dtype=base.checkpoint.spec.dtype)  # the base keeps its compute type
-        described = base.checkpoint.base
+    if isinstance(base, LongModelMixin) and base.resolved is not None:
+        method = replace(method, dtype=base.resolved.method.dtype)  # the base keeps its compute type
+        described = base.resolved.base
         if not base.is_unchanged():
             now = base.identity()
             described = replace(described, name=now.base, digest=now.revision)
     else:
         described = base_of_loaded(base, digest(base))
-    return extended(copy.deepcopy(base), checkpoint_of(described, spec), device)
+    return extended(copy.deepcopy(base), fitted(method, described), device)
 
 
 class _Options(TypedDict, total=False):
@@ -256,10 +256,10 @@ def load(
     if dtype in ("auto", "None"):
         dtype = None
     may_run = trust_remote_code or None
-    spec = ModelSpec.parse(
+    method = Method.parse_model(
         str(name), revision=revision, dtype=dtype, trust_remote_code=may_run, vectors=vectors
     )
-    model = load_checkpoint(open_checkpoint(spec), device, loading)
+    model = load_resolved(resolve(method), device, loading)
     if loading:
         # the effect of these settings is not known, so the name no longer applies
         model.built_state = None

@@ -244,9 +244,9 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
     if head.vectors is not None:
         settings.pop("similarity_fn_name", None)
     copied = of_modules([backbone, *head.modules(cuts=backbone.cuts)], settings, str(model.device))
-    if isinstance(model, LongModelMixin) and model.checkpoint is not None and model.is_unchanged():
-        spec = replace(model.checkpoint.spec, vectors=head.vectors)
-        copied.remember(replace(model.checkpoint, spec=spec))
+    if isinstance(model, LongModelMixin) and model.resolved is not None and model.is_unchanged():
+        method = replace(model.resolved.method, vectors=head.vectors)
+        copied.set_name(replace(model.resolved, method=method))
         copied.embedding_cache = model.embedding_cache
     return copied
 

@@ -125,7 +125,7 @@ def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
 # ---- the change -------------------------------------------------------------------------------------------------
 
 
-def swap(model: PreTrainedModel, strategy: Strategy) -> None:
+def install_positions(model: PreTrainedModel, strategy: Strategy) -> None:
     """Swap the positions of a private model of transformers in place.
 
     Raises:

@@ -5,16 +5,19 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+from mteb.abstasks.task_metadata import TaskMetadata
 
+from mteb_longembed.data.stored_texts import Texts, stored_texts
 from mteb_longembed.data.task import OwnData
-from mteb_longembed.data.texts import data_identity, query_texts
+from mteb_longembed.data.texts import data_identity, language_of, query_texts, texts_of
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import Metric, read_metric
-from mteb_longembed.retrieval.mteb_search import documents_of
+from mteb_longembed.names import Settings
 from mteb_longembed.retrieval.scorer import Documents
 
 
@@ -175,3 +178,18 @@ def splits_of(
                 raise DataError(f"{', '.join(one.label)}: a corpus needs at least one document, got none.")
             splits.append(one)
     return splits
+
+
+def documents_of(
+    corpus: Dataset, metadata: TaskMetadata, subset: str, options: Settings | None = None
+) -> Documents:
+    """Return the documents of a task's corpus, as models read them, title first.
+
+    Texts with titles are written to a temporary file; others are read in place, in most tasks from disk.
+    """
+    if "title" in corpus.column_names:
+        table = stored_texts(zip(corpus["id"], chain.from_iterable(texts_of(corpus)), strict=True))
+    else:
+        table = corpus.select_columns(["id", "text"]).with_format("arrow")[:]
+    language = language_of(metadata, subset)
+    return Documents(table["id"].to_pylist(), Texts(table), language, metadata, options or {})

@@ -34,9 +34,9 @@ def own_model(
 
         if not is_saved(name, revision):
             return None
-    from mteb_longembed.retrieval.lexical import meta_of_own
+    from mteb_longembed.plugin.metas import meta_of_name
 
-    return meta_of_own(name, revision, find)
+    return meta_of_name(name, revision, find)
 
 
 def find_model(
@@ -97,7 +97,7 @@ def describe_loaded(
     # about our models mteb warns of its own default, and of a deprecated method
     with warnings.catch_warnings(action="ignore"):
         meta = described(cls, model, *args, **kwargs)
-    from mteb_longembed.retrieval.experiments import meta_of_loaded
+    from mteb_longembed.plugin.metas import meta_of_loaded
 
     return meta_of_loaded(model, meta)
 

@@ -11,7 +11,7 @@ from mteb_longembed.values import Precision
 from .scorer import Documents
 
 if TYPE_CHECKING:
-    from .pass_scorer import PassScorer
+    from .encoding_scorer import EncodingScorer
     from .storage import Reader, Writer
 
 
@@ -48,10 +48,10 @@ class SavableScorer(Protocol):
 
 @runtime_checkable
 class ScorerWithVectors(Protocol):
-    """A scorer over a pass, or a hybrid. An index of BM25 alone opens without importing these."""
+    """A scorer over an encoding, or a hybrid. An index of BM25 alone opens without importing these."""
 
     @property
-    def shown(self) -> PassScorer:
+    def shown(self) -> EncodingScorer:
         """The scorer whose passages are shown."""
 
     def store_as(self, precision: Precision) -> None:

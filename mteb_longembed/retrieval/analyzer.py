@@ -21,6 +21,20 @@ _N_QUERY_WORDS = 50_000
 #: Turkish and Azerbaijani have two letters i, with and without a dot.
 _TURKIC = str.maketrans("Iİ", "ıi")
 
+#: ISO 639-3 code -> PyStemmer's algorithm, and bm25s' key of stop words, as in mteb's BM25 (a test compares them).
+_STEMMERS = {
+    "ara": "arabic", "arb": "arabic", "cat": "catalan", "dan": "danish", "deu": "german", "ell": "greek",
+    "eng": "english", "epo": "esperanto", "est": "estonian", "eus": "basque", "fin": "finnish", "fra": "french",
+    "gle": "irish", "hin": "hindi", "hun": "hungarian", "hye": "armenian", "ind": "indonesian", "ita": "italian",
+    "lit": "lithuanian", "nep": "nepali", "nld": "dutch", "nno": "norwegian", "nob": "norwegian", "nor": "norwegian",
+    "por": "portuguese", "ron": "romanian", "rus": "russian", "spa": "spanish", "srp": "serbian", "swe": "swedish",
+    "tam": "tamil", "tur": "turkish", "yid": "yiddish",
+}  # fmt: skip
+_STOP_WORDS = {
+    "cmn": "zh", "deu": "de", "eng": "en", "fra": "fr", "ita": "it", "nld": "nl", "nno": "no", "nob": "no", "nor": "no",
+    "por": "pt", "rus": "ru", "spa": "es", "swe": "sv", "zho": "zh",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Language:
@@ -38,14 +52,12 @@ class Language:
 
     @classmethod
     def of(cls, code: str) -> Language:
-        """Look up a language in mteb's table."""
-        # a saved index has these values, so it opens without mteb
+        """Look up a language by its code. Others have neither a stemmer nor stop words."""
         from bm25s.tokenization import Tokenizer
 
-        from mteb_longembed.mteb_compat import bm25_language
-
-        stop_words, stemmer = bm25_language(code.partition("-")[0])
-        return cls(code, stemmer, frozenset(Tokenizer(stopwords=stop_words or []).stopwords))
+        language = code.partition("-")[0]
+        stop_words = Tokenizer(stopwords=_STOP_WORDS.get(language) or []).stopwords
+        return cls(code, _STEMMERS.get(language), frozenset(stop_words))
 
 
 @dataclass(frozen=True)

@@ -1,58 +1,337 @@
-"""mteb's encoder protocol for an extended model."""
+"""Texts to vectors and the characters that each stands for: one call of a model, for several poolings at once."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
-from mteb.models import SentenceTransformerEncoderWrapper
-from mteb.types import PromptType
-from torch.utils.data import DataLoader
+import torch
+from scipy import sparse
+from sentence_transformers.sentence_transformer.modules import Normalize
 
+from mteb_longembed.encoders.batching import Engine
+from mteb_longembed.encoders.build import load_resolved
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
-from mteb_longembed.encoders.model import LongModelMixin, LongSentenceTransformer
+from mteb_longembed.encoders.kinds import Kind
+from mteb_longembed.encoders.model import (
+    LongModel,
+    LongMultiVectorEncoder,
+    LongSentenceTransformer,
+    LongSparseEncoder,
+    of_modules,
+    settings_of,
+    with_head,
+)
+from mteb_longembed.encoders.resolved import Resolved
+from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
+from mteb_longembed.encoders.tokens import document_prompt, sample_texts
+from mteb_longembed.encoders.vectors import check_averages
+from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
+from mteb_longembed.encoders.whole import JoinWindows
+from mteb_longembed.encoders.windows import vector_spans
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import is_terminal
+from mteb_longembed.names import Identity
+from mteb_longembed.values import Vectors
 
-if TYPE_CHECKING:
-    from mteb.types import Array, BatchedInput
+from .scorer import Documents
 
-
-def model_in(encoder: object) -> object:
-    """Return the model inside mteb's encoder; None if it has none, such as an API's."""
-    return getattr(encoder, "model", None)
-
-
-def check_as_described(model: LongModelMixin) -> None:
-    """Raise InputError if a model was changed after mteb described it: its results would have a wrong name."""
-    if model.checkpoint is not None and not model.is_unchanged():
-        raise InputError(
-            f"the model was changed after it was loaded as {model.checkpoint.spec.name()}, so results may not have "
-            "that name: give mteb the SentenceTransformer itself (the attribute model), which is then local/NAME."
-        )
+Role = Literal["query", "document"]
+#: Number of texts whose sparse vectors are in dense form at a time; a window has 30,000 weights.
+SPARSE_AT_ONCE = 16
+#: Texts of a batch, unless the caller says otherwise.
+_BATCH = 32
 
 
-class LongEncoder(SentenceTransformerEncoderWrapper):
-    """An extended model as mteb's encoder, with its own prompts and similarity.
+class Encoded(NamedTuple):
+    """The vectors of one text, and the characters of the text that each stands for."""
 
-    It sets the model's embedding cache from the environment (`MTEB_LONGEMBED_CACHE`).
+    rows: Any  #: `[vectors, d]`, float32; of a sparse model a CSR array. Windows of tokens are `[windows, size, d]`
+    spans: np.ndarray  #: `[vectors, 2]`, or one row for all vectors: the text that is read
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """How the token embeddings of a document become its vectors."""
+
+    vectors: Vectors | None = None  #: content tokens for each vector, or `window`; None: one vector
+    weights: Rule | None = None  #: rule of the corpus weights of tokens
+    late: bool = False  #: whether a query has a vector for each of its tokens
+
+    @property
+    def name(self) -> str:
+        """The name of its vectors in a saved index."""
+        return f"vectors-{'late' if self.late else self.weights or 'plain'}-{self.vectors or 'one'}"
+
+
+class TextEncoder(Protocol):
+    """What a search needs of a model. `Encoder` is ours; `mteb_models.MTEBEncoder` runs a model of mteb's own."""
+
+    identity: Identity  #: the name and revision of results
+    max_tokens: float | None  #: how many tokens of a text are read
+    kind: Kind
+    similarity: str  #: by sentence-transformers' name; `dot` for several vectors for each text
+    is_late: bool  #: whether a query has several vectors, as in late interaction
+    is_scaled: bool  #: whether vectors have length 1
+    cuts_windows: bool
+    has_several_vectors: bool
+
+    def encode(
+        self, texts: Sequence[str], role: Role, poolings: Sequence[Pooling], documents: Documents
+    ) -> list[list[Encoded]]:
+        """Return for each pooling the vectors of each text.
+
+        `documents` are the corpus that is searched: its task may have a prompt, and its options a batch size.
+        """
+
+    def release(self) -> None:
+        """Free the model. It is loaded again when it is needed."""
+
+
+class Encoder:
+    """One of our models as a text encoder.
+
+    Args:
+        load: returns the model. It is called when something is to be encoded, and the result is not kept beyond
+            `release`.
     """
 
-    def __init__(self, model: LongSentenceTransformer, **kwargs: Any) -> None:
-        super().__init__(model, **kwargs)
-        model.embedding_cache = EmbeddingCache.from_environment()
+    def __init__(self, load: Callable[[], LongModel]) -> None:
+        self._load = load
+        model = load()
+        resolved = model.resolved
+        self.identity = model.identity() if resolved is None else resolved.identity
+        self.max_tokens: float | None = model.backbone.strategy.target_len
+        self.kind: Kind = model.kind
+        self.has_several_vectors = isinstance(model, LongMultiVectorEncoder)
+        self.is_late = self.kind == "late-interaction"
+        self.similarity = "dot"
+        if not self.has_several_vectors:
+            name = model.similarity_fn_name or "cosine"
+            self.similarity = str(getattr(name, "value", name))
+        # several vectors may be scaled when they are grouped or, in an adapted model, before
+        is_grouped = model.head.vectors is not None and model.head.normalize
+        self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in model.head.behind)
+        self.cuts_windows = model.backbone.cuts
+        #: The number of documents with each token, which corpus weights need.
+        self.counts: TokenCounts | None = None
+        self._pooled: dict[Pooling, LongModel] = {}
 
-    def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
-        """Encode as mteb does, in a terminal with a progress bar in tokens, unless `mteb run -v 0` turned it off."""
-        kwargs.setdefault("show_progress_bar", show_bars())
-        if not len(inputs):
-            # similarity and stacking need an array with a width, which sentence-transformers' empty one lacks
-            return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
-        if kwargs.get("prompt_type") == PromptType.document:
-            check_as_described(self.model)
-        return super().encode(inputs, **kwargs)
+    @property
+    def model(self) -> LongModel:
+        """The model as it was loaded."""
+        return self._load()
+
+    def release(self) -> None:
+        """Free the model. It is loaded again when it is needed."""
+        self._pooled.clear()
+
+    def check(self, pooling: Pooling) -> None:
+        """Raise IncompatibleError for corpus weights of a model that does not average tokens."""
+        if pooling.weights is not None:
+            check_averages("weights", "the model", self.model.head.mode)
+
+    def check_as_described(self) -> None:
+        """Raise InputError if the model was changed after it was named: its results would have a wrong name."""
+        check_as_described(self.model)
+
+    def pooled(self, pooling: Pooling) -> LongModel:
+        """Return the model with a pooling."""
+        if pooling not in self._pooled:
+            self._pooled[pooling] = repooled(self.model, pooling, self.counts)
+        return self._pooled[pooling]
+
+    def count_tokens(self, texts: Sequence[str]) -> None:
+        """Count the tokens of a corpus, for corpus weights."""
+        sampled, _ = sample_texts(map(str.strip, texts), self.model.max_seq_length)
+        self.counts = count_tokens(self.model, sampled)
+
+    def encode(
+        self, texts: Sequence[str], role: Role, poolings: Sequence[Pooling], documents: Documents
+    ) -> list[list[Encoded]]:
+        """Return for each pooling the vectors of each text. The backbone runs once."""
+        models = [self.pooled(one) for one in poolings]
+        flat = list(dict.fromkeys(text.strip() if role == "document" else text for text in texts))
+        if not flat:
+            return [[] for _ in poolings]
+        if self.kind == "sparse":
+            vectors = self._encode_sparse(flat, role, poolings, documents)
+        else:
+            vectors = self._encode_dense(flat, role, models, documents)
+        of_text = dict(zip(flat, zip(*vectors, strict=True), strict=True))
+        arrays: list[list[Encoded]] = [[] for _ in poolings]
+        for text in texts:
+            rows = of_text[text.strip() if role == "document" else text]
+            spans = [_WHOLE] * len(models) if role == "query" else vector_spans(models, text)
+            for encoded, own, characters in zip(arrays, rows, spans, strict=True):
+                encoded.append(Encoded(own, characters))
+        return arrays
+
+    def _encode_dense(
+        self, texts: list[str], role: Role, models: Sequence[LongModel], documents: Documents
+    ) -> list[list[np.ndarray]]:
+        """Return for each model the vectors of each text."""
+        options = documents.options
+        prompt = self._prompt(role, documents)
+        first = models[0]
+        if self.is_late and role == "query":
+            # queries may need preprocessing that our engine does not have
+            arguments = {"show_progress_bar": show_bars(), "batch_size": _BATCH, **options, "task": role}
+            done = cast("Any", first).encode(texts, prompt=prompt, **arguments)
+            return [list(map(_array, done))] * len(models)
+        with torch.inference_mode():
+            engine = self._engine(models, role, documents)
+            of_text = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
+        vectors = []
+        for number, model in enumerate(models):
+            dims = getattr(model, "truncate_dim", None)
+            vectors.append([_array(of_text[text][number][..., :dims]) for text in texts])
+        return vectors
+
+    def _encode_sparse(
+        self, texts: list[str], role: Role, poolings: Sequence[Pooling], documents: Documents
+    ) -> list[list[sparse.csr_array]]:
+        """Return for each pooling the vectors of each text. The vector of a text is the maximum of its windows."""
+        widest = next((one for one in poolings if one.vectors is not None), poolings[0])
+        rows = list(self._sparse_rows(self.pooled(widest), texts, role, documents))
+        whole = list(map(highest, rows)) if len(poolings) > 1 else rows
+        return [rows if one is widest else whole for one in poolings]
+
+    def _sparse_rows(
+        self, model: LongModel, texts: list[str], role: Role, documents: Documents
+    ) -> Iterator[sparse.csr_array]:
+        """Yield the sparse vectors of each text, `[vectors, terms]`: one, or of a document perhaps one per window."""
+        prompt = self._prompt(role, documents)
+        size = documents.options.get("batch_size", _BATCH)
+        for start in range(0, len(texts), SPARSE_AT_ONCE):
+            batch = texts[start : start + SPARSE_AT_ONCE]
+            if model.has_several_vectors and role == "document":
+                with torch.inference_mode():
+                    done = Engine([model], prompt or None, size, {"task": role}).encode(batch, show=False)
+                rows = [done[text][0] for text in batch]
+            else:
+                arguments = {"task": role, "batch_size": size, "convert_to_sparse_tensor": False}
+                encoded = cast("Any", model).encode(
+                    batch, prompt=prompt, show_progress_bar=False, **arguments
+                )
+                rows = list(encoded[:, None])
+            yield from (sparse.csr_array(_array(row)) for row in rows)
+
+    def cached(self, texts: Sequence[str], poolings: Sequence[Pooling], documents: Documents) -> set[str]:
+        """Return the documents whose vectors the embedding cache has in all poolings, so that they are not encoded.
+
+        Corpus weights are not known before the documents are, and sparse vectors are not cached: then there are none.
+        """
+        if not poolings or self.kind == "sparse" or any(one.weights for one in poolings):
+            return set()
+        stripped = {text.strip(): text for text in texts}
+        engine = self._engine([self.pooled(one) for one in poolings], "document", documents)
+        return {stripped[text] for text in engine.kept(list(stripped))}
+
+    def n_vectors(self, text: str, pooling: Pooling) -> int:
+        """Return how many vectors a document will have; 0 if not known. Nothing is encoded."""
+        if self.kind == "sparse":
+            return 0
+        if self.is_late:
+            return sum(len(ids) for ids in self.model.backbone.token_ids([text]) or [])
+        return 1 if pooling.weights is not None else len(vector_spans([self.pooled(pooling)], text)[0])
+
+    def document_bytes(self, pooling: Pooling) -> int:
+        """Return the maximum bytes of the vectors of a document of the target length."""
+        model = self.pooled(pooling)
+        strategy = model.backbone.strategy
+        step = model.head.vectors or (1 if self.is_late else strategy.target_len)
+        if step == "window":
+            # without special tokens; windows of other strategies are as long as the trained length
+            step = strategy.trained_len - 2
+            if isinstance(strategy, ParallelContextWindows):
+                step = strategy.size - strategy.overlap - 2
+        return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // max(step, 1))
+
+    def _engine(self, models: Sequence[LongModel], role: Role, documents: Documents) -> Engine:
+        prompt = self._prompt(role, documents)
+        size = documents.options.get("batch_size", _BATCH)
+        engine = Engine(models, prompt or None, size, {"task": role})
+        engine.keep_in(models[0].embedding_cache)
+        return engine
+
+    def _prompt(self, role: Role, documents: Documents) -> str | None:
+        """Return the prompt of the model for a task, as mteb finds it, or else the model's own."""
+        model = self.model
+        prompt = documents.prompt(model.prompts, role)
+        return document_prompt(model) if prompt is None and role == "document" else prompt
+
+
+#: The span of a query, whose characters nobody asks for.
+_WHOLE = np.zeros((1, 2), int)
+
+
+def _array(row: Any) -> np.ndarray:
+    """Return the vectors of a text as an array, `[vectors, d]`."""
+    return np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
+
+
+def load_encoder(resolved: Resolved, device: str | None = None) -> Encoder:
+    """Load the backbone of a method as a text encoder."""
+    model = load_for_search(resolved, device)
+    return Encoder(lambda: model)
+
+
+def load_for_search(resolved: Resolved, device: str | None = None) -> LongModel:
+    """Load the backbone of a method, with the embedding cache of the environment (`MTEB_LONGEMBED_CACHE`)."""
+    model = load_resolved(resolved.backbone, device)
+    if model.kind == "dense":  # a vector for each token would take 50 MB per document
+        model.embedding_cache = EmbeddingCache.from_environment()
+    return model
+
+
+def repooled(model: LongModel, pooling: Pooling, counts: TokenCounts | None = None) -> LongModel:
+    """Return a model with another pooling that shares the backbone. Its vectors are not scaled.
+
+    Args:
+        model: a model with one vector per text; a model with several keeps them, and so does late interaction.
+        pooling: the pooling.
+        counts: token counts of the corpus, which weights need.
+    """
+    if isinstance(model, LongSparseEncoder):
+        sparse_model = of_modules(list(model), settings_of(model), str(model.device), "sparse")
+        sparse_model.has_several_vectors = pooling.vectors is not None
+        return sparse_model
+    if model.kind == "late-interaction":
+        if pooling.vectors is None:
+            return model
+        parts = [part for part in model if not isinstance(part, JoinWindows)]
+        return of_modules(parts, settings_of(model), str(model.device), "late-interaction")
+    head = model.head.unscaled()
+    if pooling.weights is not None and counts is not None:
+        head = head.weighted(TokenWeights.of_corpus(counts, pooling.weights, model.tokenizer))
+    if pooling.vectors is not None and isinstance(model, LongSentenceTransformer):
+        head = replace(head, vectors=pooling.vectors, dims=model.truncate_dim)
+    if pooling.late:
+        head = replace(head, late=True)
+    return with_head(cast("LongSentenceTransformer | LongMultiVectorEncoder", model), head)
+
+
+def highest(rows: sparse.csr_array) -> sparse.csr_array:
+    """Return the maximum of sparse vectors `[vectors, terms]` as one, `[1, terms]`.
+
+    >>> highest(sparse.csr_array([[1, 0, 3], [2, 0, 1]])).toarray().tolist()
+    [[2, 0, 3]]
+    """
+    return sparse.csr_array(np.atleast_2d(rows.max(axis=0).toarray()))
+
+
+def check_as_described(model: LongModel) -> None:
+    """Raise InputError if a model was changed after it was named: its results would have a wrong name."""
+    if model.resolved is not None and not model.is_unchanged():
+        raise InputError(
+            f"the model was changed after it was loaded as {model.resolved.method}, so results may not have "
+            "that name: give mteb the SentenceTransformer itself (the attribute model), which is then local/NAME."
+        )
 
 
 def show_bars() -> bool:

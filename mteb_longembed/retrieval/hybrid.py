@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_ndtr
 
+from mteb_longembed.encoders.method import LEXICAL_WEIGHT
 from mteb_longembed.values import Precision
 
-from .pass_scorer import PassScorer
+from .encoding_scorer import EncodingScorer
 from .passage_bm25 import PassageBM25
-from .scorer import Documents, Span
-from .settings import LEXICAL_WEIGHT
+from .scorer import Documents, Identified, Span
 from .storage import Reader, Writer
 from .temperature import LEAST, are_few
 
@@ -19,7 +19,7 @@ _LEAST_DEVIATION = 0.1
 _ROUNDING = 1e-5
 
 
-class Hybrid:
+class Hybrid(Identified):
     """`S(q, d) = mean(V(q, d)) + lexical_weight * U(q, d)`: vectors and BM25 in one score.
 
     `U` is `PassageBM25.log_odds` above its median over the documents, divided by the mean excess over it where that is
@@ -47,14 +47,14 @@ class Hybrid:
 
     def __init__(
         self,
-        vectors: Sequence[PassScorer],
+        vectors: Sequence[EncodingScorer],
         lexical: PassageBM25,
         lexical_weight: float = LEXICAL_WEIGHT,
     ) -> None:
         self.vectors = vectors
         self.lexical = lexical
         self.lexical_weight = lexical_weight
-        self.meta = vectors[-1].meta
+        self.identity = vectors[-1].identity
         self._documents = Documents([], [])
         self._few: bool | None = None
 
@@ -68,7 +68,7 @@ class Hybrid:
     def add(self, documents: Documents) -> None:
         """Encode the documents after the previous ones, and count their terms."""
         self._settle()
-        self.shown.encoded.add(documents)
+        self.shown.encoding.add(documents)
         self.lexical.add(documents)
         self._take(documents)
 
@@ -81,7 +81,7 @@ class Hybrid:
         self._take(documents)
 
     def _settle(self) -> None:
-        """Fit all scorers before the pass that they share changes."""
+        """Fit all scorers before the encoding that they share changes."""
         for scorer in self.vectors:
             scorer.settle()
 
@@ -110,7 +110,7 @@ class Hybrid:
         return self._few
 
     @property
-    def shown(self) -> PassScorer:
+    def shown(self) -> EncodingScorer:
         """The scorer whose passages are shown: the last vectors."""
         return self.vectors[-1]
 

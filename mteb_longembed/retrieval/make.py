@@ -1,116 +1,130 @@
-"""Build scorers of loaded models, for `mteb run`, `search` and `compare`."""
+"""Make the scorer that a name requests, for `search`, `index` and `compare`. mteb is asked only for its own models."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
-from typing import Any, cast
 
-from mteb.models import MultiVectorWrapper, SparseEncoderWrapper
-from mteb.models.model_meta import ModelMeta
-from mteb.models.models_protocols import EncoderProtocol
-from mteb.models.search_wrappers import SearchEncoderWrapper
-
-from mteb_longembed.encoders.embedding_cache import EmbeddingCache
-from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder, LongSparseEncoder
-from mteb_longembed.errors import ModelError
+from mteb_longembed.encoders.method import BM25_VERSION, LEXICAL_WEIGHT, MTEB_BM25_VERSION, Method
+from mteb_longembed.encoders.resolved import Resolved, resolve
+from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.names import BM25, MTEB_BM25, Identity, is_bm25, is_extended_name
+from mteb_longembed.presets import LEXICAL, LEXICAL_SETTINGS
 from mteb_longembed.values import Vectors
+from mteb_longembed.zoo import holds_model
 
-from .encoder import LongEncoder
-from .encoding import Pass
+from .encoder import Pooling, load_encoder
+from .encoding import Encoding
+from .encoding_scorer import EncodingScorer
 from .expansion import QueryExpansion
 from .hybrid import Hybrid
-from .mteb_search import ForeignSearch, MTEBSearch
-from .pass_scorer import PassScorer
-from .passage_bm25 import PassageBM25
+from .passage_bm25 import PassageBM25, identity_of_bm25
 from .scorer import Scorer
-from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
 from .sparse_scorer import SparseScorer
 from .vector_scorer import VectorScorer
 
-#: The object that mteb runs for an extended model.
-LoadedModel = LongEncoder | SparseEncoderWrapper | MultiVectorWrapper | MTEBSearch
+#: Words of a BM25 window. Consecutive windows share half of them.
+WINDOW = 200
 
 
-def scorer_of(model: Any) -> Scorer:
-    """Return mteb's object for a name as a scorer.
-
-    Raises:
-        ModelError: if it neither embeds nor searches.
-    """
-    if isinstance(model, MTEBSearch):
-        return model.scorer
-    if isinstance(model, SparseEncoderWrapper) and not isinstance(model.model, LongSparseEncoder):
-        return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", model)))
-    is_late = isinstance(model, MultiVectorWrapper) and isinstance(model.model, LongMultiVectorEncoder)
-    if is_late or hasattr(model, "encode"):
-        return searching(Pass(lambda: model), None, SearchSettings())
-    if not hasattr(model, "index"):
-        raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
-    return ForeignSearch(model)
-
-
-def encoder_in(model: Any) -> Any:
-    """Return the encoder inside mteb's object for a name; the object itself if there is none."""
-    if isinstance(model, MTEBSearch) and isinstance(model.scorer, PassScorer):
-        return model.scorer.encoded.load()
-    return model
-
-
-def loaded_search(model: LongModel, settings: SearchSettings) -> LoadedModel:
-    """Return the object that mteb runs for an extended model: an encoder, or a search if the name requests one."""
-    vectors = None
-    if model.kind != "dense" and model.checkpoint is not None:
-        vectors = model.checkpoint.vectors
-    inner: LoadedModel | SimpleNamespace
-    if isinstance(model, LongSparseEncoder):
-        inner = SparseEncoderWrapper(model)
-        if not settings and vectors is None:
-            return inner
-    elif isinstance(model, LongMultiVectorEncoder):
-        is_late = model.kind == "late-interaction"
-        if is_late and not settings and vectors is None:
-            return MultiVectorWrapper(model)
-        if not is_late:  # a vector for each token would take 50 MB per document
-            model.embedding_cache = EmbeddingCache.from_environment()
-        # the attributes of mteb's encoders, without `encode`
-        meta = ModelMeta.from_multi_vector_encoder_model(model)
-        inner = SimpleNamespace(model=model, mteb_model_meta=meta)
-    else:
-        inner = LongEncoder(model)
-        if not settings:
-            return inner
-    return MTEBSearch(searching(Pass(lambda: inner), vectors, settings))
-
-
-def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> Scorer:
-    """Return the scorer over a pass that a name requests.
+def make_scorer(name: str, device: str | None = None) -> Scorer:
+    """Return the scorer of a name: of an extended model, with or without search settings, or of any model of mteb's.
 
     Args:
-        encoded: the pass.
-        vectors: content tokens per vector, `window`, or None for one vector per document.
-        settings: search settings.
+        name: as for `mteb run -m`. A folder alone means `+none`, and `bm25` is ours.
+        device: device of the model.
 
     Raises:
-        IncompatibleError: if a setting does not fit the model.
+        LongEmbedError: if the name is invalid, does not fit its base, or the base cannot be loaded.
+        HubError: if the hub cannot be reached, and the cache lacks the model.
+        ModelError: if mteb cannot load the model.
     """
-    if encoded.similarity not in ("cosine", "dot") and not settings:
-        return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.load())))
-    scorer: PassScorer
-    if encoded.kind == "sparse":
-        scorer = SparseScorer(encoded, vectors, settings)
-    else:
-        scorer = VectorScorer(encoded, vectors, settings)
-    if settings.fusion is None:
+    if name == BM25 or is_bm25(name):
+        return make_bm25(Method.parse(name), device)
+    if is_own(name):
+        resolved = resolve(Method.parse(name))
+        return search_over(Encoding(load_encoder(resolved, device)), resolved)
+    from .mteb_models import load_from_mteb
+
+    return load_from_mteb(name, device)
+
+
+def is_own(name: str) -> bool:
+    """Return whether a name is an extended model's, or the folder of a model."""
+    return is_extended_name(name) or holds_model(name)
+
+
+def search_over(encoding: Encoding, resolved: Resolved) -> Scorer:
+    """Return the search over an encoding that a method requests. Its poolings are registered with the encoding.
+
+    Raises:
+        IncompatibleError: if the model does not compare vectors by cosine or dot product.
+    """
+    method = resolved.method
+    vectors = resolved.vectors
+    scorer = _vectors(encoding, vectors, method)
+    if method.fusion is None:
+        scorer.identity = resolved.identity
         return scorer
     parts = [scorer]
-    if settings.weights or settings.whiten:
-        plain = replace(settings, weights=None, whiten=None)
-        parts.insert(0, VectorScorer(encoded, vectors, plain))
-    # BM25 scores by sentence if the vectors do, and the model itself expands queries
-    bm25 = BM25Settings(window=WINDOW, query="sentences" if settings.query == "sentences" else None)
+    if method.weights or method.whiten:
+        parts.insert(0, _vectors(encoding, vectors, replace(method, weights=None, whiten=None)))
     expansion = None
-    if encoded.kind == "dense":  # others embed no terms
-        expansion = QueryExpansion(partial(encoded.text_rows, parts[0].representation))
-    hybrid = Hybrid(parts, PassageBM25(bm25, expansion=expansion), settings.lexical_weight or LEXICAL_WEIGHT)
-    hybrid.lexical.store_as(parts[0].representation.precision)
+    if encoding.encoder.kind == "dense":  # others embed no terms
+        expansion = QueryExpansion(partial(encoding.text_rows, parts[0].stored))
+    # BM25 scores by sentence if the vectors do, and the model itself expands queries
+    by_sentence = "sentences" if method.query == "sentences" else None
+    lexical = PassageBM25(Method(MTEB_BM25, None, window=WINDOW, query=by_sentence), expansion)
+    hybrid = Hybrid(parts, lexical, method.lexical_weight or LEXICAL_WEIGHT)
+    hybrid.lexical.store_as(parts[0].stored.precision)
+    hybrid.identity = resolved.identity
     return hybrid
+
+
+def _vectors(encoding: Encoding, vectors: Vectors | None, method: Method) -> EncodingScorer:
+    kind = SparseScorer if encoding.encoder.kind == "sparse" else VectorScorer
+    return kind(encoding, vectors, method)
+
+
+# ---- BM25 ------------------------------------------------------------------------------------------------
+
+
+def make_bm25(method: Method, device: str | None = None) -> PassageBM25:
+    """Return the scorer of our BM25, with the model that expands queries.
+
+    Raises:
+        IncompatibleError: if that model does not embed texts.
+    """
+    if method.is_lexical:
+        return PassageBM25(method)
+    scorer = make_scorer(method.encoder, device)
+    if not isinstance(scorer, EncodingScorer) or scorer.encoding.encoder.kind != "dense":
+        raise IncompatibleError(
+            f"{LEXICAL} needs a dense model, which has one vector for a term, got {method.encoder!r}: give another "
+            f"model, or use bm25:{LEXICAL_SETTINGS}."
+        )
+    encoding = scorer.encoding
+    expansion = QueryExpansion(partial(encoding.text_rows, encoding.vectors(Pooling())))
+    return PassageBM25(method, expansion, _of_lexical(method, encoding.encoder.identity))
+
+
+def identity_of(method: Method) -> Identity:
+    """Return the name and revision of a search by BM25. No weights are read."""
+    if method.is_lexical:
+        return identity_of_bm25(method)
+    name = method.encoder
+    if is_own(name):
+        return _of_lexical(method, resolve(Method.parse(name)).identity)
+    from .mteb_models import identity_in_mteb
+
+    return _of_lexical(method, identity_in_mteb(name))
+
+
+def _of_lexical(method: Method, model: Identity) -> Identity:
+    """Return the name and revision of `MODEL+lexical` from its model's."""
+    known = {
+        key: value for key, value in (model.experiment or {}).items() if key not in ("strategy", "target_len")
+    }
+    own = {key: value for key, value in method.experiment.items() if key not in known}
+    algorithm = "-".join(filter(None, [f"bm25_{MTEB_BM25_VERSION}{BM25_VERSION}", known.get("algorithm")]))
+    return Identity(model.base, model.revision, {**known, **own, "algorithm": algorithm})

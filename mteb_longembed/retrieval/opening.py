@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from mteb_longembed.bm25_names import MTEB_BM25
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.errors import IndexFolderError, InputError
-from mteb_longembed.names import absolute_name
+from mteb_longembed.names import absolute_name, is_lexical
 from mteb_longembed.values import Precision
 
 from .abilities import SavableScorer, ScorerWithVectors
 from .passage_bm25 import PassageBM25
 from .recommended import recommended
-from .scorer import Scorer, full_name, full_revision
+from .scorer import Scorer
 from .searcher import Searcher
-from .settings import BM25Settings, is_lexical
 from .storage import Reader
 
 
@@ -36,10 +35,10 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
     reader = Reader(Path(folder).absolute())
     name = reader.manifest.name
     scorer = _scorer_of(name, device)
-    if not is_lexical(name) and full_revision(scorer.meta) != reader.manifest.revision:
+    if not is_lexical(name) and scorer.revision != reader.manifest.revision:
         raise IndexFolderError(
             f"the index in {reader.folder} was built with revision {reader.manifest.revision} of {name}, got "
-            f"{full_revision(scorer.meta)}: build it again."
+            f"{scorer.revision}: build it again."
         )
     versions = scorer.versions if isinstance(scorer, SavableScorer) else {}
     for component, version in versions.items():
@@ -103,9 +102,9 @@ def search(
 
 def _scorer_of(name: str, device: str | None) -> Scorer:
     """Return the scorer of a name. BM25 without a model needs no torch."""
-    if is_lexical(name) and name != MTEB_BM25:
-        return PassageBM25(BM25Settings.parse(name))
-    from .by_name import make_scorer
+    if is_lexical(name):
+        return PassageBM25(Method.parse(name))
+    from .make import make_scorer
 
     return make_scorer(name, device)
 
@@ -120,6 +119,6 @@ def store_as(scorer: Scorer, precision: Precision) -> None:
         raise InputError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}.")
     if not isinstance(scorer, ScorerWithVectors):
         raise InputError(
-            f"a precision is one of dense vectors, got {precision} with {full_name(scorer.meta)}: leave it out."
+            f"a precision is one of dense vectors, got {precision} with {scorer.name}: leave it out."
         )
     scorer.store_as(precision)

@@ -12,6 +12,8 @@ import numpy as np
 import Stemmer
 from scipy import sparse
 
+from mteb_longembed.encoders.method import BM25_VERSION, MTEB_BM25_VERSION, Method
+from mteb_longembed.names import MTEB_BM25, Identity
 from mteb_longembed.sentences import WORDS_PER_TOKEN
 from mteb_longembed.values import Precision
 from mteb_longembed.word_borders import first_words
@@ -20,17 +22,12 @@ from .analyzer import NO_TERM, Analyzer, Language, Terms
 from .joining import best_vector, reduced
 from .passages import short_windows, window_borders
 from .postings import Postings, QueryTerms
-from .scorer import Documents, Span, by_sentence
-from .settings import BM25Settings
+from .scorer import Documents, Identified, Span, by_sentence
 
 if TYPE_CHECKING:
-    from mteb.models.model_meta import ModelMeta
-
     from .expansion import QueryExpansion
     from .storage import Reader, Writer
 
-#: Version of this file's algorithm, part of mteb's experiment.
-VERSION = "p4"
 #: As a share of the query's best window: a window that scores this much less than the best counts e times less.
 TEMPERATURE = 0.05
 #: Maximum number of window scores in memory, and of terms that are counted together.
@@ -41,8 +38,16 @@ _AT_ONCE = 64
 #: The start of the word after the last one of a text.
 _TO_THE_END = np.iinfo(np.int32).max
 
+#: BM25 of whole documents.
+PLAIN = Method(MTEB_BM25, None)
 
-class PassageBM25:
+
+def identity_of_bm25(method: Method) -> Identity:
+    """Return the name and revision of BM25 without a model."""
+    return Identity(MTEB_BM25, MTEB_BM25_VERSION, {**method.experiment, "algorithm": BM25_VERSION})
+
+
+class PassageBM25(Identified):
     """BM25 of the whole document plus BM25 of its windows, each divided by the query's highest score.
 
     Without windows it is plain BM25, and with `query=sentences` the whole document takes the place of its windows. A
@@ -53,37 +58,23 @@ class PassageBM25:
     Differs: windows of words that overlap by half; all of them count, by the log of their mean exponential.
 
     Args:
-        settings: the settings of its name.
-        meta: its metadata; None for the metadata of mteb's own BM25.
-        expansion: the query expansion, if the settings request it.
+        method: the method of its name, of which it reads the settings of BM25.
+        expansion: the query expansion, if the method requests it.
+        identity: the name and revision of its results, if a model expands queries.
     """
 
     def __init__(
         self,
-        settings: BM25Settings | None = None,
-        meta: ModelMeta | None = None,
+        method: Method = PLAIN,
         expansion: QueryExpansion | None = None,
+        identity: Identity | None = None,
     ) -> None:
-        self.settings = settings or BM25Settings()
-        self._meta = meta
+        self.method = method
+        self.identity = identity or identity_of_bm25(method)
         self._expansion = expansion
         self._documents = Documents([], [])
         self._language: Language | None = None
         self._forget()
-
-    @property
-    def meta(self) -> ModelMeta:
-        """The metadata for mteb."""
-        if self._meta is None:
-            # an index of BM25 alone opens without mteb
-            from mteb.models.model_implementations.bm25 import bm25_s
-
-            self._meta = bm25_s
-        return self._meta
-
-    @meta.setter
-    def meta(self, meta: ModelMeta) -> None:
-        self._meta = meta
 
     @property
     def language(self) -> Language:
@@ -101,7 +92,7 @@ class PassageBM25:
         self.__dict__.pop("_analyzer", None)
         self._whole = Postings()
         self._windows = self._whole
-        if self.settings.window is not None:
+        if self.method.window is not None:
             self._windows = Postings()
         #: Number of windows of each document; and character offsets of all windows.
         self._counts = np.zeros(0, int)
@@ -152,9 +143,9 @@ class PassageBM25:
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
         whole = self._whole.scores(self._analyzed(queries))
-        if (self.settings.window is None and self.settings.query is None) or not whole.size:
+        if (self.method.window is None and self.method.query is None) or not whole.size:
             return whole
-        if self.settings.query is None:
+        if self.method.query is None:
             of_windows = self._window_scores(queries)
         else:
             of_windows = by_sentence(self._window_scores, queries)
@@ -163,7 +154,7 @@ class PassageBM25:
     def _window_scores(self, queries: Sequence[str]) -> np.ndarray:
         """Return the score of each document by its windows, `[queries, documents]`."""
         scores = self._windows.scores(self._analyzed(queries))
-        if self.settings.score == "max":
+        if self.method.score == "max":
             return best_vector(scores, self._counts)
         temperature = np.float32(TEMPERATURE) * np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
         # as `all_vectors`, in fewer steps: no score exceeds 20 temperatures, so nothing overflows
@@ -316,9 +307,9 @@ class PassageBM25:
 
     def _beginning(self, text: str) -> str:
         """Truncate a text to the target length."""
-        if self.settings.target_len is None:
+        if self.method.target_len is None:
             return text
-        return first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
+        return first_words(text, int(self.method.target_len * WORDS_PER_TOKEN))
 
     def _texts_from(self, first: int) -> Iterator[str]:
         """Yield the texts from an index on, fetched in batches, which is far faster than one by one."""
@@ -333,14 +324,14 @@ class PassageBM25:
         rows = []
         spans = []
         for terms in batch:
-            firsts, lasts = window_borders(len(terms.starts), self.settings.window)
+            firsts, lasts = window_borders(len(terms.starts), self.method.window)
             # a window ends where the word after its last one begins; a text without words is one window
             begins = np.append(terms.starts, 0)[firsts]
             ends = np.append(terms.starts, _TO_THE_END)[lasts]
             spans.append(np.stack([begins, ends], axis=1))
             for first, last in np.searchsorted(terms.positions, np.stack([firsts, lasts], axis=1)).tolist():
                 rows.append(terms.ids[first:last])
-        if self.settings.window is not None:
+        if self.method.window is not None:
             self._windows.append(rows, len(self._analyzer))
         self._spans = np.concatenate([self._spans, *spans], dtype=np.int32)
         self._counts = np.append(self._counts, list(map(len, spans)))
@@ -355,7 +346,7 @@ class PassageBM25:
     @property
     def versions(self) -> dict[str, str]:
         """The versions of our BM25 and of the stemmer."""
-        return {"our BM25": VERSION, "PyStemmer": Stemmer.version().partition(".")[0]}
+        return {"our BM25": BM25_VERSION, "PyStemmer": Stemmer.version().partition(".")[0]}
 
     def save(self, writer: Writer) -> None:
         """Write the postings, the vocabulary and the term vectors."""

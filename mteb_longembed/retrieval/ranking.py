@@ -9,7 +9,7 @@ import numpy as np
 
 from mteb_longembed.errors import DataError
 
-from .scorer import Scorer, full_name
+from .scorer import Scorer
 
 #: Maximum number of scores in memory.
 MATRIX = 1 << 26
@@ -48,15 +48,14 @@ def _checked(returned: Any, shape: tuple[int, int], scorer: Scorer) -> np.ndarra
         )
     if np.isnan(scores).any() or np.isposinf(scores).any():
         raise DataError(
-            f"{full_name(scorer.meta)} must give numbers, or minus infinity for a document that is not ranked, got NaN "
+            f"{scorer.name} must give numbers, or minus infinity for a document that is not ranked, got NaN "
             "or infinity: give finite scores."
         )
     return scores
 
 
 def _rule(scorer: Scorer, shape: tuple[int, int]) -> str:
-    name = full_name(scorer.meta)
-    return f"{name} must give scores as a matrix of {shape[0]:,} queries x {shape[1]:,} documents"
+    return f"{scorer.name} must give scores as a matrix of {shape[0]:,} queries x {shape[1]:,} documents"
 
 
 def best_documents(

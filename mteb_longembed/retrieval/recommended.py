@@ -1,8 +1,7 @@
 """The recommended search for a model name without a strategy."""
 
-from mteb_longembed.bm25_names import is_bm25_name
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.names import split_name
+from mteb_longembed.names import is_lexical, split_name
 from mteb_longembed.presets import LEXICAL, LEXICAL_MEANING, PRESETS
 from mteb_longembed.zoo import check_folder, entry_of, full_base, holds_model
 
@@ -19,18 +18,18 @@ def recommended(name: str) -> str:
         InputError, UnknownNameError: as `full_base` does, before anything large is imported.
     """
     entry = entry_of(name)
-    is_bare = holds_model(name) or (split_name(name)[1] is None and not is_bm25_name(name))
+    is_bare = holds_model(name) or (split_name(name)[1] is None and not is_lexical(name))
     if not is_bare or (entry is not None and entry.kind == "mteb"):
         return name
     check_folder(full_base(name))
-    from mteb_longembed.encoders.checkpoint import open_checkpoint
-    from mteb_longembed.encoders.spec import ModelSpec
+    from mteb_longembed.encoders.method import Method
+    from mteb_longembed.encoders.resolved import resolve
 
     try:
-        base = open_checkpoint(ModelSpec.parse(name)).base
+        base = resolve(Method.parse(name)).base
     except LongEmbedError:
         return name  # mteb may know it, or raises the error
-    if base.made is not None:
+    if base.saved_strategy is not None:
         return name  # it is extended already
     averages = base.kind == "dense" and base.pooling in (None, "mean")
     preset = RECOMMENDED if averages else WITHOUT_AVERAGES

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from mteb_longembed.names import Settings, name_of, revision_of
+from mteb_longembed.names import Identity, Settings
 from mteb_longembed.sentences import Span as Span
 from mteb_longembed.sentences import sentences
 from mteb_longembed.values import ENGLISH
@@ -19,7 +19,6 @@ from .joining import mean_of_queries
 
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
-    from mteb.models.model_meta import ModelMeta
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,16 +45,18 @@ class Documents:
         """The index of each document by its id."""
         return {key: index for index, key in enumerate(self.ids)}
 
-    @property
-    def metadata(self) -> TaskMetadata:
-        """The metadata of the task; for documents without a task, of a generic search."""
-        if self.task is not None:
-            return self.task
-        # an index of BM25 alone opens without mteb
-        from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+    def prompt(
+        self, prompts: Mapping[str, str | None] | None, role: Literal["query", "document"]
+    ) -> str | None:
+        """Return a model's prompt for the task, in mteb's order of names; None without one.
 
-        fields = {"name": "Search", "eval_langs": [self.language]}
-        return LongEmbedPasskey.metadata.model_copy(update=fields)
+        Without a task it is the prompt of a retrieval.
+        """
+        name, kind = (None, "Retrieval") if self.task is None else (self.task.name, self.task.type)
+        for key in (f"{name}-{role}", name, f"{kind}-{role}", kind, role):
+            if key is not None and key in (prompts or {}):
+                return (prompts or {})[key]
+        return None
 
 
 def whole_documents(documents: Documents, indices: Sequence[Sequence[int]]) -> list[list[Span]]:
@@ -77,8 +78,13 @@ class Scorer(Protocol):
     If it also has `add`, as a `GrowingScorer`, it keeps its fit when documents are added. Otherwise it is fitted again.
     """
 
-    #: The metadata for mteb: name and revision.
-    meta: ModelMeta
+    @property
+    def name(self) -> str:
+        """The name of its results."""
+
+    @property
+    def revision(self) -> str:
+        """The revision of its results."""
 
     def fit(self, documents: Documents) -> None:
         """Index documents, and forget the documents of the last call. The same documents are not indexed again."""
@@ -90,11 +96,17 @@ class Scorer(Protocol):
         """Return for each query the best passage of each of its documents, given by index."""
 
 
-def full_name(meta: ModelMeta) -> str:
-    """Return the name of a model as users type it. In mteb, the base is the name, and the rest an experiment."""
-    return name_of(str(meta.name), meta.experiment_kwargs)
+class Identified:
+    """A scorer or an encoder whose results have a name in the parts that mteb has for it."""
 
+    identity: Identity
 
-def full_revision(meta: ModelMeta) -> str:
-    """Return the base's revision and our algorithms' version, which together with the full name identify results."""
-    return revision_of(meta.revision, meta.experiment_kwargs)
+    @property
+    def name(self) -> str:
+        """The name of its results."""
+        return self.identity.name
+
+    @property
+    def revision(self) -> str:
+        """The revision of its results."""
+        return self.identity.result_revision

@@ -21,6 +21,7 @@ from mteb_longembed.data.stored_texts import Texts, merged, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.files import counted
 from mteb_longembed.given import read_given, read_pairs, with_text
+from mteb_longembed.names import is_lexical
 from mteb_longembed.sentences import CHARS_PER_TOKEN
 from mteb_longembed.values import ENGLISH
 
@@ -29,14 +30,11 @@ from .analyzer import Language
 from .hit import Hit
 from .passage_bm25 import PassageBM25
 from .ranking import best_documents
-from .scorer import Documents, Scorer, full_name, full_revision
-from .settings import is_lexical
+from .scorer import Documents, Scorer
 from .storage import Reader, Writer, new_folder, write_lock
 
 if TYPE_CHECKING:
     from mteb_longembed.data.table import Source
-
-    from .mteb_search import MTEBSearch
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -85,13 +83,6 @@ class Searcher:
             self.restore(saved)
 
     @property
-    def protocol(self) -> MTEBSearch:
-        """The same search in mteb's search protocol: `index`, `search`, `mteb_model_meta`."""
-        from .mteb_search import MTEBSearch
-
-        return MTEBSearch(self.scorer)
-
-    @property
     def language(self) -> Language:
         """Stemmer and stop words of the documents' language."""
         if isinstance(self.scorer, PassageBM25):
@@ -104,17 +95,22 @@ class Searcher:
         return None if self._saved is None else self._saved.folder
 
     @property
+    def max_tokens(self) -> float | None:
+        """How many tokens of a document the model reads; None for all."""
+        return None if self.vector_scorer is None else self.vector_scorer.encoding.encoder.max_tokens
+
+    @property
     def n_vectors(self) -> int:
-        """The number of vectors that are stored, in all representations; 0 for BM25 alone and custom scorers."""
+        """The number of vectors that are stored, in all poolings; 0 for BM25 alone and custom scorers."""
         if self.vector_scorer is None:
             return 0
-        return sum(one.vectors.n_vectors for one in self.vector_scorer.encoded.representations)
+        return sum(one.rows.n_vectors for one in self.vector_scorer.encoding.stored)
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
 
     def __repr__(self) -> str:
-        name = self.name or full_name(self.scorer.meta)
+        name = self.name or self.scorer.name
         return f"{type(self).__name__}({name}, {counted(len(self), 'document', 'documents')})"
 
     def __reduce__(self) -> tuple[Callable[[Path], Searcher], tuple[Path]]:
@@ -235,7 +231,7 @@ class Searcher:
             return
         if self.vector_scorer is not None:
             characters = pyarrow.compute.utf8_length(new["text"]).to_numpy()
-            sentence = unread(characters / CHARS_PER_TOKEN, self.scorer.meta.max_tokens)
+            sentence = unread(characters / CHARS_PER_TOKEN, self.max_tokens)
             if sentence:
                 _LOGGER.warning("%s", sentence)
         tables = merged([*self._tables, new])
@@ -280,7 +276,7 @@ class Searcher:
     @property
     def identity(self) -> dict[str, Any]:
         """The name, revision, versions and language that determine an index of the same documents."""
-        revision = None if is_lexical(self.name) else full_revision(self.scorer.meta)
+        revision = None if is_lexical(self.name) else self.scorer.revision
         versions = self._savable().versions
         language = self._documents.language
         return {"name": self.name, "revision": revision, "versions": versions, "language": language}

@@ -5,23 +5,24 @@ from itertools import chain
 
 import numpy as np
 
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
-from .encoding import Pass
+from .encoder import Pooling
+from .encoding import Encoding
+from .encoding_scorer import EncodingScorer
 from .joining import best_vector, mean_of_queries, with_the_rest_last
-from .pass_scorer import PassScorer
 from .passages import best_run
 from .scorer import Documents, Span, by_sentence
-from .settings import SearchSettings
 from .storage import Reader, Writer
 from .temperature import N_VECTORS, spread
 from .vectors import document_scores
 
 
-class VectorScorer(PassScorer):
-    """Score documents by the vectors of a pass: by the best vector of a document, or by all of them.
+class VectorScorer(EncodingScorer):
+    """Score documents by the vectors of an encoding: by the best vector of a document, or by all of them.
 
     With `query=tokens` a query has a vector for each token, and its score is the mean over tokens of the best cosine
     with a vector of the document.
@@ -31,35 +32,36 @@ class VectorScorer(PassScorer):
         of windows or spans, which that model's training compares.
 
     Args:
-        encoded: the pass.
+        encoding: the encoding.
         vectors: content tokens per vector, `window`, or None for one vector per document.
-        settings: search settings.
+        method: the method, of which it reads the settings of the search.
 
     Raises:
         IncompatibleError: if the model does not compare vectors by cosine or dot product.
     """
 
-    def __init__(self, encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> None:
-        if encoded.similarity not in ("cosine", "dot"):
+    def __init__(self, encoding: Encoding, vectors: Vectors | None, method: Method) -> None:
+        encoder = encoding.encoder
+        if encoder.similarity not in ("cosine", "dot"):
             raise IncompatibleError(
                 "a search needs vectors that are compared by cosine or dot product, got "
-                f"{encoded.similarity}: leave out fusion, weights, whiten and score."
+                f"{encoder.similarity}: leave out fusion, weights, whiten and score."
             )
-        self.is_late = settings.query == "tokens" or encoded.is_late
-        pools_late = self.is_late and not encoded.is_late
-        super().__init__(encoded, encoded.represent(settings.weights, vectors, late=pools_late), settings)
-        #: The representation whose vectors the whitening is fitted on.
-        self._fitted_on = self.representation
+        self.is_late = method.query == "tokens" or encoder.is_late
+        pooling = Pooling(vectors, method.weights, late=self.is_late and not encoder.is_late)
+        super().__init__(encoding, encoding.vectors(pooling), method)
+        #: The vectors that the whitening is fitted on.
+        self._fitted_on = self.stored
         #: Whether a document has several vectors.
-        self.has_several_vectors = encoded.has_several_vectors or vectors is not None
-        if settings.whiten and encoded.cuts_windows and not self.has_several_vectors:
-            self._fitted_on = encoded.represent(settings.weights, "window")
+        self.has_several_vectors = encoder.has_several_vectors or vectors is not None
+        if method.whiten and encoder.cuts_windows and not self.has_several_vectors:
+            self._fitted_on = encoding.vectors(Pooling("window", method.weights))
         #: Whether vectors are compared by cosine.
         self._scales = (
-            encoded.is_scaled
-            or encoded.similarity == "cosine"
-            or settings.whiten is not None
-            or settings.query == "tokens"
+            encoder.is_scaled
+            or encoder.similarity == "cosine"
+            or method.whiten is not None
+            or method.query == "tokens"
         )
 
     def _forget(self) -> None:
@@ -84,14 +86,14 @@ class VectorScorer(PassScorer):
     # ---- scores ------------------------------------------------------------------------------------------
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
-        if self.settings.query == "sentences":
+        if self.method.query == "sentences":
             return by_sentence(self._scores_of, queries)
         return self._scores_of(queries)
 
     def _scores_of(self, queries: Sequence[str]) -> np.ndarray:
         rows, counts = self._query_vectors(queries)
         temperature = None
-        if self.settings.score == "softmax" and self.has_several_vectors:
+        if self.method.score == "softmax" and self.has_several_vectors:
             temperature = self.temperature
         if not self._scales:
             return document_scores(self._vectors, rows, temperature, counts=counts)
@@ -110,8 +112,8 @@ class VectorScorer(PassScorer):
     def _prepare(self) -> None:
         """Fit the whitening if there is none yet, and measure new vectors."""
         super()._prepare()
-        if self.settings.whiten is not None and self._map is None:
-            self._map = Whitening.fit(self._fitted_on.vectors.sample(), self.settings.whiten)
+        if self.method.whiten is not None and self._map is None:
+            self._map = Whitening.fit(self._fitted_on.rows.sample(), self.method.whiten)
         if self._scales and self._n_measured < len(self._vectors):
             lengths = [self._lengths]
             for _, rows in self._vectors.blocks(self._n_measured):
@@ -130,7 +132,7 @@ class VectorScorer(PassScorer):
 
     def _query_vectors(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return query vectors in the form for comparison, `[vectors, d]`, and the number of vectors of each query."""
-        arrays = self.encoded.query_arrays(self.representation, queries)
+        arrays = self.encoding.arrays(self.stored, queries, "query")
         return self._mapped(np.concatenate(arrays)), np.array(list(map(len, arrays)))
 
     # ---- passages ----------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ class VectorScorer(PassScorer):
         with one vector, or one for each token, has the best of its short windows, each encoded on its own.
         """
         self._prepare()
-        if self.encoded.is_late or not self.has_several_vectors:
+        if self.encoding.encoder.is_late or not self.has_several_vectors:
             return super().passages(queries, indices)
         shown = set(chain.from_iterable(indices))
         vectors = {index: self._mapped(self._vectors.document(index)) for index in shown}
@@ -151,7 +153,7 @@ class VectorScorer(PassScorer):
         for own, of_query in zip(np.split(rows, np.cumsum(counts)[:-1]), indices, strict=True):
             best = []
             for index in of_query:
-                spans = self.representation.spans.document(index).tolist()
+                spans = self.stored.spans.document(index).tolist()
                 similarities = own @ vectors[index].T
                 if not similarities.size:
                     best.append(spans[0])  # a document or a query without a vector
@@ -167,7 +169,7 @@ class VectorScorer(PassScorer):
         """Return the MaxSim of each short text with the query, `[texts]`; the best product for one query vector."""
         self._prepare()
         rows, _ = self._query_vectors([query])
-        arrays = self.encoded.document_arrays(self.representation, texts)
+        arrays = self.encoding.arrays(self.stored, texts, "document")
         scores = []
         for array in arrays:
             real = array[array.any(axis=-1)]  # rows of zeros pad windows
@@ -181,7 +183,7 @@ class VectorScorer(PassScorer):
     # ---- saving ------------------------------------------------------------------------------------------
 
     def save(self, writer: Writer, name: str = "scorer") -> None:
-        """Write the vectors of the pass, and the fitted state."""
+        """Write the vectors, and the fitted state."""
         super().save(writer, name)
         writer.array(f"{name}.lengths", self._lengths)
         if self._map is not None:
@@ -189,7 +191,7 @@ class VectorScorer(PassScorer):
 
     @property
     def _needs_temperature(self) -> bool:
-        return self.settings.score is not None or super()._needs_temperature
+        return self.method.score is not None or super()._needs_temperature
 
     def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:
         """Restore the vectors of a saved index, and the fitted state."""

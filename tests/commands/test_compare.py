@@ -13,7 +13,7 @@ import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import compare
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.run import Done, Runner
+from mteb_longembed.comparing.run import Result, Runner
 from mteb_longembed.comparing.summary import Row
 from mteb_longembed.comparing.verdict import Setting, type_next
 from mteb_longembed.errors import InputError
@@ -96,7 +96,7 @@ def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compar
 def test_an_interrupt_prints_the_answer_and_ends_with_its_status(base, files, tmp_path, capsys, monkeypatch):
     run = Runner.run
 
-    def terminated(self: Runner, candidate: Candidate) -> Done:
+    def terminated(self: Runner, candidate: Candidate) -> Result:
         if "+gp" in candidate.name:
             os.kill(os.getpid(), signal.SIGTERM)
         return run(self, candidate)

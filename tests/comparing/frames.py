@@ -2,21 +2,36 @@
 
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 
-from mteb_longembed.comparing.candidates import Candidate
+from mteb_longembed.comparing.candidates import Candidate, Kind
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import COLUMNS, Row, summarise
+from mteb_longembed.encoders.method import Method
 
 #: Scores of one candidate by split and query.
 Scores = dict[tuple[str, str], dict[str, float]]
-LEXICAL = Candidate("bm25:window=200", "", "bm25")
-BASE = Candidate("org/mine+none@512", "org/mine", "base", 512, 512)
-GOOD = Candidate("org/mine+ntk@4096", "org/mine", "strategy", 512, 4096)
-OTHER = Candidate("org/mine+pi@4096", "org/mine", "strategy", 512, 4096)
-FUSED = Candidate("org/mine+ntk@4096:fusion=bm25", "org/mine", "fusion", 512, 4096)
+
+
+def fake(name: str, kind: Kind, trained_len: int | None = None, target_len: int | None = None) -> Candidate:
+    """A candidate of a model that nobody has."""
+    if kind == "api":
+        return Candidate(name, kind)
+    method = Method.parse(name)
+    strategy = SimpleNamespace(trained_len=trained_len, target_len=target_len)
+    base = SimpleNamespace(vectors=None)
+    resolved: Any = SimpleNamespace(method=method, strategy=strategy, base=base, vectors=method.vectors)
+    return Candidate(name, kind, method, None if method.is_bm25 else resolved)
+
+
+LEXICAL = fake("bm25:window=200", "bm25")
+BASE = fake("org/mine+none@512", "base", 512, 512)
+GOOD = fake("org/mine+ntk@4096", "strategy", 512, 4096)
+OTHER = fake("org/mine+pi@4096", "strategy", 512, 4096)
+FUSED = fake("org/mine+ntk@4096:fusion=bm25", "fusion", 512, 4096)
 KEY = ("Task", "test")
 
 

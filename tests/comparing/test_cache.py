@@ -5,10 +5,10 @@ import math
 import resource
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mteb
 import pytest
 
 from mteb_longembed import cli
@@ -50,10 +50,10 @@ def score(comparison: Comparison) -> float:
 def test_scores_of_other_data_or_another_revision_are_not_used(base, tmp_path) -> None:
     first = run(base, task_of(), tmp_path / "out")
     (split,) = splits_of(task_of())
-    meta = mteb.get_model_meta(f"{base}+none")
+    identity = named(f"{base}+none").identity
     cache = Cache(tmp_path / "out")
-    assert cache.find(meta, split) is not None
-    assert cache.find(meta.model_copy(update={"revision": "other"}), split) is None
+    assert cache.find(identity, split) is not None
+    assert cache.find(replace(identity, revision="other"), split) is None
     rotated = task_of(TEXTS[1:] + TEXTS[:1])
     changed = run(base, rotated, tmp_path / "out")
     assert score(changed) == score(run(base, rotated, tmp_path / "fresh")) != score(first)
@@ -77,13 +77,13 @@ def test_a_deeper_metric_is_never_made_of_what_a_shallower_one_has_kept(base, tm
     ],
 )
 def test_a_cost_belongs_to_its_machine_device_threads_and_versions(base, tmp_path, monkeypatch, what, value):
-    meta = mteb.get_model_meta(f"{base}+none")
+    identity = named(f"{base}+none").identity
     cache = Cache(tmp_path / "out")
 
     def kept(device: str) -> Cost:
-        return cache.cost(meta, splits_of(task_of()), device, Cost)
+        return cache.cost(identity, splits_of(task_of()), device, Cost)
 
-    cache.cost(meta, splits_of(task_of()), "cpu", lambda: Cost(tokens=5, device="cpu"))
+    cache.cost(identity, splits_of(task_of()), "cpu", lambda: Cost(tokens=5, device="cpu"))
     assert kept("cpu") == Cost(tokens=5, device="cpu")
     assert kept("cuda") == Cost()
     monkeypatch.setattr(f"mteb_longembed.comparing.cache.{what}", value)

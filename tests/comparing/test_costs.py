@@ -97,7 +97,7 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
     calls = []
 
     def recorded(model: Any, texts: list[str]) -> tuple[float, int]:
-        calls.append((str(model.checkpoint.spec.strategy), tuple(texts)))
+        calls.append((str(model.resolved.method.strategy), tuple(texts)))
         return measure(model, texts)
 
     monkeypatch.setattr(run, "measure", recorded)

@@ -13,7 +13,7 @@ from mteb_longembed.data.task import beir_task
 from tests import tiny
 from tests.comparing import test_page
 from tests.comparing.conftest import compare
-from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, OTHER, Scores, frame, queries_of
+from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, OTHER, Scores, fake, frame, queries_of
 from tests.own_data import beir
 
 
@@ -75,7 +75,7 @@ def test_queries_of_several_splits_are_kept_apart_and_a_query_that_one_has_not_a
 
 
 def test_the_base_is_the_recommended_ones_own_and_not_itself() -> None:
-    second = Candidate("org/second+none@512", "org/second", "base", 512, 512)
+    second = fake("org/second+none@512", "base", 512, 512)
     scores: dict[Candidate, Scores] = {
         one: {KEY: {"a": score}} for score, one in enumerate((BASE, GOOD, second, LEXICAL))
     }

@@ -19,7 +19,6 @@ import pytest
 import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.comparing import judging
-from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.judging import Judging
 from mteb_longembed.comparing.ranked import KeptRankings
@@ -31,8 +30,10 @@ from mteb_longembed.evaluation import resampling
 from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.resampling import resample
 from mteb_longembed.evaluation.split import splits_of
+from mteb_longembed.names import Identity
 from tests import tiny
 from tests.browser import CHROMIUM, Page, browser
+from tests.comparing.frames import fake
 
 NODE = shutil.which("node")
 SCRIPT = Path(judging.__file__).with_name("judge.js")
@@ -121,7 +122,7 @@ def test_the_first_right_document_is_found_within_three_looks(name: str, tmp_pat
 def test_variants_of_a_method_share_one_vote_and_ties_have_one_random_order(tmp_path: Path, runs) -> None:
     hybrid = "m+hybrid@1024"
     names = [f"{hybrid}:fusion=bm25,lexical_weight={weight:g}" for weight in (0.5, 2)]
-    candidates = [Candidate(name, "m", "fusion") for name in [*names, "m+late@1024"]]
+    candidates = [fake(name, "fusion") for name in [*names, "m+late@1024"]]
     orders = [["a", "b"], ["a", "b"], ["b", "c"]]
     rankings = {
         one.id: pd.DataFrame({"query": ["x"], "first": [ids]})
@@ -150,7 +151,8 @@ def test_variants_of_a_method_share_one_vote_and_ties_have_one_random_order(tmp_
 class Scores:
     """A scorer with a fixed matrix."""
 
-    meta = mteb.models.ModelMeta.create_empty(overwrites={"name": "me/fixed", "revision": "1"})
+    name = "me/fixed"
+    revision = "1"
 
     def __init__(self, matrix: np.ndarray) -> None:
         self.matrix = matrix
@@ -182,7 +184,7 @@ def test_kept_rankings_give_the_same_scores(kind: str) -> None:
     rows = ranked_rows(scorer, split.documents, list(split.judged_queries.values()), 1e-6)
     assert max(map(len, rows["documents"])) < 150 and rows["first"].map(len).between(1, 10).all()
     columns = ["query", "score", "is_tied", "top_document"]
-    kept = evaluate(KeptRankings(scorer.meta, rows), split)
+    kept = evaluate(KeptRankings(Identity(scorer.name, scorer.revision), rows), split)
     assert kept[columns].equals(evaluate(scorer, split)[columns])
     assert DEPTH == 100
 

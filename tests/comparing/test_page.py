@@ -20,10 +20,8 @@ from mteb_longembed.names import with_preset
 from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, answers, cost, frame, queries_of, summary
 
 HOSTILE = "../a\x1b[31m|b\n# c $x$ \\input{/etc/passwd} [red]<script>alert(1)</script>[/red] *_`~^&%#{}\u202e"
-LONG = replace(
-    GOOD, name="org/mine+pcw@32768:score=softmax,vectors=window,weights=idf,whiten=0.5", kind="search"
-)
-SHORT = replace(GOOD, name="org/mine+pcw@2048:size=128,vectors=window")
+LONG = replace(GOOD, name="org/mine+windows:score=softmax,weights=idf,whiten=0.5", kind="search")
+SHORT = replace(GOOD, name="org/mine+windows@2048:size=128")
 RIGHT = {LONG: 36, SHORT: 35, LEXICAL: 24, BASE: 8}
 
 

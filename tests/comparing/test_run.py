@@ -7,7 +7,6 @@ from typing import Any
 import mteb
 import numpy as np
 import pytest
-from mteb.models.model_meta import ModelMeta
 from tqdm.auto import tqdm
 
 import mteb_longembed
@@ -15,13 +14,13 @@ from mteb_longembed.comparing import compare as comparing
 from mteb_longembed.comparing import run
 from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
 from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.comparing.run import Done
-from mteb_longembed.comparing.schedule import further
+from mteb_longembed.comparing.run import Result
+from mteb_longembed.comparing.schedule import derived_candidates
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.errors import INTERRUPTED, InputError, UnknownNameError
 from mteb_longembed.evaluation.split import splits_of
-from mteb_longembed.retrieval.by_name import make_scorer
+from mteb_longembed.retrieval.make import make_scorer
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import LEXICAL, frame
@@ -36,19 +35,19 @@ def small(base) -> list[Candidate]:
 def test_the_ranking_is_that_of_mteb_and_each_model_is_loaded_once_and_alone(
     base, task, small, tmp_path, monkeypatch
 ) -> None:
-    load = run.load_resolved
+    load = run.load_for_search
     alive = weakref.WeakSet()
     names = []
 
-    def recorded(checkpoint: Any, **options: Any) -> Any:
+    def recorded(resolved: Any, device: Any) -> Any:
         gc.collect()
         assert not alive, "the model before is still there"
-        names.append(checkpoint.spec.name())
-        model = load(checkpoint, **options)
+        names.append(str(resolved.method))
+        model = load(resolved, device)
         alive.add(model)
         return model
 
-    monkeypatch.setattr(run, "load_resolved", recorded)
+    monkeypatch.setattr(run, "load_for_search", recorded)
     compared = compare(small, task, tmp_path)
     assert sorted(name.partition("+")[2] for name in names) == ["gp@128", "none@16", "rp@128"]
     summary = compared.to_dataframe()
@@ -109,16 +108,16 @@ def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tm
 def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
     base, task, small, tmp_path, monkeypatch
 ) -> None:
-    load = run.load_resolved
+    load = run.load_for_search
     names = ["before", "anything"]
 
-    def interrupted(checkpoint: Any, **options: Any) -> Any:
-        names.append(checkpoint.spec.name())
+    def interrupted(resolved: Any, device: Any) -> Any:
+        names.append(str(resolved.method))
         if len(names) == 3:
             raise KeyboardInterrupt
-        return load(checkpoint, **options)
+        return load(resolved, device)
 
-    monkeypatch.setattr(run, "load_resolved", interrupted)
+    monkeypatch.setattr(run, "load_for_search", interrupted)
     with pytest.raises(KeyboardInterrupt):
         compare(small, task, tmp_path)
     names.clear()
@@ -180,13 +179,13 @@ def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_p
 
 
 def test_the_fusion_is_of_the_best_whatever_its_name(task) -> None:
-    def done(candidate: Candidate, score: float) -> Done:
-        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), Cost())
+    def done(candidate: Candidate, score: float) -> Result:
+        return Result(candidate, frame({candidate: {("T", "s"): {"q": score}}}), Cost())
 
     splits = splits_of(task)
     first, second = (named(f"mini-ape+{tail}") for tail in ("pi@1024", "gp@1024"))
     for order in ((first, second), (second, first)):
-        found = further([done(c, 1.0) for c in (*order, LEXICAL)], splits, pytest.fail)
+        found = derived_candidates([done(c, 1.0) for c in (*order, LEXICAL)], splits, pytest.fail)
         assert found[0].name == f"{order[0].name}:fusion=bm25"
 
 
@@ -208,7 +207,8 @@ def test_where_queries_have_sentences_each_is_also_searched_on_its_own(base, tmp
 class FirstWords:
     """The best documents of a first scorer, ordered by how many words of the query they begin with."""
 
-    meta = ModelMeta.create_empty(overwrites={"name": "me/first-words", "revision": "1"})
+    name = "me/first-words"
+    revision = "1"
 
     def __init__(self, first: Any) -> None:
         self.first = first
@@ -227,7 +227,7 @@ class FirstWords:
 
 
 class Limited(FirstWords):
-    meta = ModelMeta.create_empty(overwrites={"name": "me/limited", "revision": "1"})
+    name = "me/limited"
 
     def scores(self, queries: Any) -> np.ndarray:
         raise RuntimeError("429: slow down")

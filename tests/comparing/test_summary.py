@@ -6,11 +6,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import by_split, frame_of, queries_to_separate, summarise
 from mteb_longembed.evaluation.resampling import Interval
-from tests.comparing.frames import BASE, GOOD, KEY, OTHER, answers, frame, row_of, summary
+from tests.comparing.frames import BASE, GOOD, KEY, OTHER, answers, fake, frame, row_of, summary
 
 
 def test_the_best_is_first_and_a_sure_difference_has_an_interval_below_zero() -> None:
@@ -24,7 +23,7 @@ def test_the_best_is_first_and_a_sure_difference_has_an_interval_below_zero() ->
 
 def test_no_standing_contradicts_the_interval_of_its_row() -> None:
     rng = np.random.default_rng(1)
-    pool = [Candidate(f"org/mine+gp@{i + 512}", "org/mine", "strategy") for i in range(5)]
+    pool = [fake(f"org/mine+gp@{i + 512}", "strategy") for i in range(5)]
     skill = rng.random(400)
     seen = set()
     for spread in (0.0, 0.01, 0.1):

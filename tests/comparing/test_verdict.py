@@ -23,8 +23,7 @@ from mteb_longembed.comparing.verdict import (
 )
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.resampling import Interval
-from mteb_longembed.retrieval.settings import BM25Settings
-from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, frame, summary
+from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, fake, frame, summary
 
 SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50, n_clusters=50)
 
@@ -180,7 +179,7 @@ def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_m
 
 
 def test_operations_are_compared_with_those_of_the_own_base() -> None:
-    other = Candidate("a/first+none@512", "a/first", "base", 512, 512)
+    other = fake("a/first+none@512", "base", 512, 512)
     changes: dict[Candidate, dict[str, Any]] = {
         GOOD: {"flops": 8e6},
         other: {"flops": 1e6},
@@ -200,7 +199,7 @@ def test_the_price_of_a_base_is_in_kib_and_an_api_has_no_known_operations() -> N
 
 def test_bm25_without_query_expansion_is_cheaper_than_with_it() -> None:
     name = "org/mine+lexical"
-    near = Candidate(name, "", "bm25", bm25=BM25Settings.parse(name))
+    near = fake(name, "bm25")
     found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_clusters=500)
     assert found.recommended == LEXICAL.id
     # the model reads terms, and no share of the text
@@ -216,7 +215,7 @@ def test_bm25_without_query_expansion_is_cheaper_than_with_it() -> None:
         (GOOD, 'mteb_longembed.load("org/mine+ntk@4096")'),
         (FUSED, 'mteb_longembed.search("org/mine+ntk@4096:fusion=bm25")'),
         (LEXICAL, "mteb run -m bm25:window=200 -t LongEmbedPasskey"),
-        (Candidate("ada-002", "ada-002", "api"), "mteb run -m ada-002 -t LongEmbedPasskey"),
+        (fake("ada-002", "api"), "mteb run -m ada-002 -t LongEmbedPasskey"),
     ],
 )
 def test_what_to_type_is_right_for_every_kind(candidate, typed) -> None:
@@ -229,7 +228,7 @@ def test_what_to_type_is_right_for_every_kind(candidate, typed) -> None:
     )
 
 
-@pytest.mark.parametrize("candidate", [LEXICAL, Candidate("ada-002", "ada-002", "api")])
+@pytest.mark.parametrize("candidate", [LEXICAL, fake("ada-002", "api")])
 def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate) -> None:
     (row,) = summary({candidate: 40}, 50)
     typed = type_next(row, Setting(language="deu"))
@@ -237,7 +236,7 @@ def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate
 
 
 def test_names_are_typed_with_their_own_letters_and_without_escapes() -> None:
-    (row,) = summary({Candidate("org/größe+ntk@4096", "org/größe", "strategy"): 40}, 50)
+    (row,) = summary({fake("org/größe+ntk@4096", "strategy"): 40}, 50)
     assert type_next(row, SETTING) == 'mteb_longembed.load("org/größe+ntk@4096")'
 
 

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import attention
-from mteb_longembed.encoders.positions import swap
+from mteb_longembed.encoders.positions import install_positions
 from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
 from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT
@@ -116,7 +116,7 @@ def test_documents_of_several_lengths_share_one_call_in_each_layer(name: str, mo
 def test_a_table_grows_on_the_device_where_the_base_was_loaded(key: str) -> None:
     model = copy.deepcopy(base("bert"))[0].model.to("meta")
     with OnMeta():
-        swap(model, STRATEGIES[key](trained_len=LO, target_len=LT))
+        install_positions(model, STRATEGIES[key](trained_len=LO, target_len=LT))
         assert model.embeddings.position_embeddings.long.is_meta
 
 

@@ -222,7 +222,7 @@ def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path:
     extended = stored(base, tmp_path)
     with torch.no_grad():
         extended[0].model.embeddings.word_embeddings.weight[300] = float("nan")
-    extended.remember(extended.checkpoint)  # as if it had been built so: a changed model has no cache
+    extended.set_name(extended.resolved)  # as if it had been built so: a changed model has no cache
     word = tiny.WORDS[300 - 5]
     with pytest.raises(NumberError):
         extended.encode([*TEXTS[:2], f"{word} " * 30], batch_size=1)

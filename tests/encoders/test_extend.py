@@ -148,7 +148,7 @@ def test_weights_of_a_model_that_load_returned_are_hashed_only_if_they_were_chan
     with torch.no_grad():
         model[0].model.embeddings.word_embeddings.weight[0, 0] += 1
     changed = extend(model, "gp", 64)
-    assert len(hashed) == 1 and changed.checkpoint.base.revision == digest(model)
+    assert len(hashed) == 1 and changed.resolved.base.revision == digest(model)
 
 
 def test_a_model_of_no_folder_is_extended_whatever_is_in_the_current_one(base, folder, monkeypatch):
@@ -157,8 +157,7 @@ def test_a_model_of_no_folder_is_extended_whatever_is_in_the_current_one(base, f
     monkeypatch.chdir(folder)
     extended = extend(made, "pi")
     assert (
-        extended.model_card_data.model_name == "someone/made+pi@128"
-        and not extended.checkpoint.base.files.path
+        extended.model_card_data.model_name == "someone/made+pi@128" and not extended.resolved.base.files.path
     )
 
 

@@ -169,7 +169,7 @@ def test_what_was_trained_with_none_and_extended_then_has_its_weights_and_prompt
     extended: Any = longembed.extend(model, "gp")
     assert np.allclose(extended.encode(TEXTS[:1]), model.encode(TEXTS[:1]), atol=1e-6)
     assert extended.prompts["query"] == "Query : "
-    assert extended.checkpoint.base.revision == model.identity().revision
+    assert extended.resolved.base.revision == model.identity().revision
     assert extended.identity().name == "local/model+gp@128"
 
 

@@ -11,11 +11,11 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, InputError
-from mteb_longembed.retrieval.scorer import full_name
 from tests import tiny
 from tests.encoders.without_us import without_us
 from tests.limits import same_vectors
 from tests.loopback_hub import LoopbackHub
+from tests.metas import full_name
 
 TEXTS = [tiny.text(n, n) for n in (9, 16, 40, 100)]
 

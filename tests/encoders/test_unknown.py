@@ -75,6 +75,6 @@ def test_alibi_under_a_native_name_asks_for_the_models_own_code(tmp_path):
 def test_t5_has_its_trained_length_and_refuses_other_strategies_in_one_sentence(tmp_path):
     folder = tmp_path / "t5"
     architectures.built("t5", tmp_path).save_pretrained(str(folder))
-    assert longembed.extend(folder, "pcw").checkpoint.strategy.trained_len == LO
+    assert longembed.extend(folder, "pcw").resolved.strategy.trained_len == LO
     with pytest.raises(IncompatibleError, match=r"pi does not fit .* these strategies fit: pcw, none\.$"):
         longembed.extend(folder, "pi")

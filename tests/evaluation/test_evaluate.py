@@ -10,15 +10,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.evaluate import evaluate, first_rank, first_with_ties
 from mteb_longembed.evaluation.metrics import TOLERANCE, read_metric
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.retrieval.by_name import make_scorer
-from mteb_longembed.retrieval.mteb_search import MTEBSearch
+from mteb_longembed.plugin.search import MTEBSearch
+from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.ranking import matrices
 from tests import tiny
 from tests.own_data import beir
@@ -60,7 +59,8 @@ def test_each_metric_is_that_of_mteb(name: str, folder: Path, tmp_path: Path) ->
 class Fixed:
     """A scorer of a matrix."""
 
-    meta = ModelMeta.create_empty(overwrites={"name": "me/fixed", "revision": "1"})
+    name = "me/fixed"
+    revision = "1"
     lowest = None
 
     def __init__(self, matrix: np.ndarray) -> None:

@@ -90,7 +90,7 @@ def test_models_of_sentence_transformers_need_no_organisation(name, online, base
     }
     online.add("sentence-transformers/all-tiny", {**files, "README.md": "---\nlicense: mit\n---\n"})
     searcher = longembed.search(name, device="cpu")
-    assert searcher.scorer.meta.name == "sentence-transformers/all-tiny"
+    assert searcher.scorer.identity.base == "sentence-transformers/all-tiny"
     model = longembed.load(name, device="cpu")
     assert model.model_card_data.model_name.startswith("sentence-transformers/all-tiny+")
     assert (

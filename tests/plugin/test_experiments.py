@@ -16,7 +16,7 @@ from mteb.results import TaskResult
 import mteb_longembed
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.retrieval.scorer import full_name
+from tests.metas import full_name
 
 #: What a name may set, by key; the values are spelt in several ways.
 SETTINGS = {

@@ -22,11 +22,11 @@ from mteb_longembed.encoders import strategies
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError
 from mteb_longembed.plugin import register
-from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks import TASKS
 from mteb_longembed.zoo import ZOO
 from tests import tiny
 from tests.limits import same_vectors
+from tests.metas import full_name
 
 REVISION = str(ZOO["e5-base"].revision)
 

@@ -1,6 +1,5 @@
 """One pass of a model: which texts are encoded, when, and what stays of them."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.model import with_head
 from mteb_longembed.retrieval import encoding
-from mteb_longembed.retrieval.encoding import Pass
-from mteb_longembed.retrieval.representation import document_bytes
+from mteb_longembed.retrieval.encoder import Encoder, Pooling
+from mteb_longembed.retrieval.encoding import Encoding
+from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.scorer import Documents
 from tests import tiny
 from tests.limits import same_vectors
@@ -41,10 +40,10 @@ class Noting(WordVectors):
         return super().encode(batches, **options)
 
 
-def made(**given: Any) -> tuple[Pass, Any, Noting]:
+def made() -> tuple[Encoding, Any, Noting]:
     encoder = Noting()
-    encoded = Pass(lambda: encoder, **given)
-    return encoded, encoded.represent(), encoder
+    encoded = Encoding(MTEBEncoder(encoder))
+    return encoded, encoded.vectors(Pooling()), encoder
 
 
 def documents(n: int, **given: Any) -> Documents:
@@ -52,7 +51,7 @@ def documents(n: int, **given: Any) -> Documents:
 
 
 def rows_of(one: Any) -> list[list[float]]:
-    return [row for index in range(len(one.vectors)) for row in one.vectors.document(index).tolist()]
+    return [row for index in range(len(one)) for row in one.rows.document(index).tolist()]
 
 
 def test_documents_are_encoded_once_in_calls_of_limited_size(monkeypatch) -> None:
@@ -94,24 +93,24 @@ def test_a_batch_has_32_texts_unless_the_options_say_otherwise() -> None:
     for options, size in (({}, 32), ({"batch_size": 3}, 3)):
         encoded, one, encoder = made()
         encoded.fit(documents(1, options=options))
-        encoded.query_arrays(one, [str(number) for number in range(3 * size)])
+        encoded.arrays(one, [str(number) for number in range(3 * size)], "query")
         assert encoder.batch_sizes == {size}
 
 
 def test_other_texts_are_encoded_once_as_queries_and_as_documents(monkeypatch) -> None:
     encoded, one, encoder = made()
-    arrays = encoded.query_arrays(one, ["cat ", "dog", "cat "])
+    arrays = encoded.arrays(one, ["cat ", "dog", "cat "], "query")
     assert [array.tolist() for array in arrays] == [[[1, 0, 0]], [[0, 1, 0]], [[1, 0, 0]]]
-    encoded.query_arrays(one, ["dog"])
+    encoded.arrays(one, ["dog"], "query")
     assert encoded.text_rows(one, ["dog ", "cat dog"]).tolist() == [[0, 1, 0], [1, 1, 0]]
     assert encoder.calls == [("query", ["cat ", "dog"]), ("document", ["dog", "cat dog"])]
     # all are forgotten when there are too many
     monkeypatch.setattr(encoding, "MOST_KEPT", 5)
-    encoded.query_arrays(one, ["cow"])
-    encoded.query_arrays(one, ["cow", "dog"])
+    encoded.arrays(one, ["cow"], "query")
+    encoded.arrays(one, ["cow", "dog"], "query")
     assert len(encoder.calls) == 3
-    encoded.query_arrays(one, ["rain"])
-    encoded.query_arrays(one, ["cow"])
+    encoded.arrays(one, ["rain"], "query")
+    encoded.arrays(one, ["cow"], "query")
     assert encoder.calls[3:] == [("query", ["rain"]), ("query", ["cow"])]
 
 
@@ -122,10 +121,10 @@ def test_the_bytes_of_a_document_of_the_target_length_are_known_before_but_for_o
     folder: Path, tail, vectors
 ) -> None:
     model: Any = longembed.load(f"{folder}+{tail}", device="cpu")
-    model = with_head(model, replace(model.head, vectors=vectors))
-    [rows] = model.encode_document([tiny.text(64 - 2)])
-    n_bytes = np.atleast_2d(np.asarray(rows)).nbytes
-    assert n_bytes <= document_bytes(model) <= n_bytes + (vectors == 4) * 32 * 4
+    encoder, pooling = Encoder(lambda: model), Pooling(vectors)
+    [[rows]] = encoder.encode([tiny.text(64 - 2)], "document", [pooling], Documents([], []))
+    n_bytes = rows.rows.nbytes
+    assert n_bytes <= encoder.document_bytes(pooling) <= n_bytes + (vectors == 4) * 32 * 4
 
 
 @pytest.mark.parametrize(
@@ -142,12 +141,15 @@ def test_the_similarity_is_the_model_s_own_or_else_what_its_description_says(
 ) -> None:
     encoder: Any = WordVectors()
     encoder.model = SimpleNamespace(similarity_fn_name=of_model)
-    encoder.mteb_model_meta = SimpleNamespace(similarity_fn_name=described, name="me/words")
-    encoded = Pass(lambda: encoder)
-    assert encoded.similarity == similarity
-    assert not (encoded.is_scaled or encoded.is_late or encoded.cuts_windows or encoded.is_ours)
-    one = encoded.represent()
-    assert encoded.represent() is one and encoded.represent(late=True) is not one
+    encoder.mteb_model_meta = SimpleNamespace(
+        similarity_fn_name=described, name="me/words", revision=None, experiment_kwargs=None, max_tokens=None
+    )
+    of_mteb = MTEBEncoder(encoder)
+    assert of_mteb.similarity == similarity
+    assert not (of_mteb.is_scaled or of_mteb.is_late or of_mteb.cuts_windows)
+    encoded = Encoding(of_mteb)
+    one = encoded.vectors(Pooling())
+    assert encoded.vectors(Pooling()) is one and encoded.vectors(Pooling(late=True)) is not one
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # mteb's of a prompt that it ignores
@@ -157,13 +159,13 @@ def test_texts_have_the_prompts_that_the_model_itself_gives_them(name: str, tmp_
     loaded: Any = mteb.get_model(
         f"{tiny.saved('bert', tmp_path, tiny.CARD, prompts=prompts)}+pi@64", device="cpu"
     )
-    encoded = Pass(lambda: loaded)
+    encoded = Encoding(Encoder(lambda: loaded.model))
     texts = [tiny.text(20, 1), tiny.text(9, 2)]
-    one = encoded.represent()
+    one = encoded.vectors(Pooling())
     same_vectors(
-        unit(np.concatenate(encoded.document_arrays(one, texts))), loaded.model.encode_document(texts)
+        unit(np.concatenate(encoded.arrays(one, texts, "document"))), loaded.model.encode_document(texts)
     )
-    same_vectors(unit(np.concatenate(encoded.query_arrays(one, texts))), loaded.model.encode_query(texts))
+    same_vectors(unit(np.concatenate(encoded.arrays(one, texts, "query"))), loaded.model.encode_query(texts))
 
 
 def test_weights_are_of_the_first_corpus_also_after_a_call_that_failed(folder: Path, monkeypatch) -> None:
@@ -173,13 +175,13 @@ def test_weights_are_of_the_first_corpus_also_after_a_call_that_failed(folder: P
 
     def failing(call: Any, documents: Documents) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(encoding, "encode", Mock(side_effect=MemoryError))
+            patched.setattr(Encoder, "encode", Mock(side_effect=MemoryError))
             with pytest.raises(MemoryError):
                 call(documents)
 
     def fitted(rule: Any, *, fails: bool = False) -> list[list[float]]:
-        encoded = Pass(lambda: loaded)
-        one = encoded.represent(rule)
+        encoded = Encoding(Encoder(lambda: loaded.model))
+        one = encoded.vectors(Pooling(weights=rule))
         if fails:
             failing(encoded.fit, corpora[0])
         encoded.fit(corpora[1])

@@ -12,13 +12,14 @@ import pytest
 from mteb.models.model_implementations.bm25 import bm25_s
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.by_name import make_scorer
+from mteb_longembed.encoders.method import Method
+from mteb_longembed.names import MTEB_BM25
+from mteb_longembed.plugin.search import MTEBSearch
 from mteb_longembed.retrieval.expansion import QueryExpansion
 from mteb_longembed.retrieval.hybrid import Hybrid, lexical_evidence, surprise
-from mteb_longembed.retrieval.mteb_search import MTEBSearch
+from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
-from mteb_longembed.retrieval.settings import BM25Settings
 from mteb_longembed.retrieval.temperature import LEAST, spread
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from tests.own_data import terms_of
@@ -75,7 +76,7 @@ def slow_evidence(log_odds: Sequence[float]) -> list[float]:
 @pytest.mark.parametrize(("near", "lexical_weight"), [(False, 1.0), (True, 0.5)])
 def test_the_score_is_that_of_the_formula(near: bool, lexical_weight: float) -> None:
     expansion = QueryExpansion(Model()) if near else None
-    words = PassageBM25(BM25Settings(window=SIZE), expansion=expansion)
+    words = PassageBM25(Method(MTEB_BM25, None, window=SIZE), expansion=expansion)
     scorer = Hybrid([fixed(1.0, 0.2), fixed(3.0, 0.4)], words, lexical_weight)
     scorer.fit(Documents([str(number) for number in range(len(DOCUMENTS))], DOCUMENTS))
     got = scorer.scores(QUERIES)
@@ -117,13 +118,13 @@ def test_a_score_is_as_surprising_as_the_tail_of_a_normal_distribution(n: int) -
 
 
 def test_a_query_of_tokens_counts_by_its_surprise(folder: Any) -> None:
-    late = longembed.search(f"{folder}+late@128", device="cpu").protocol
+    late = MTEBSearch(longembed.search(f"{folder}+late@128", device="cpu").scorer)
     of_late = make_scorer(f"{folder}+late@128", "cpu")
     assert isinstance(of_late, VectorScorer)
-    expansion = QueryExpansion(partial(of_late.encoded.text_rows, of_late.representation))
+    expansion = QueryExpansion(partial(of_late.encoding.text_rows, of_late.stored))
     expansion.store_as("int8")  # as the vectors of the hybrid
-    lexical = MTEBSearch(PassageBM25(BM25Settings(window=200), expansion=expansion))
-    hybrid = longembed.search(f"{folder}+hybrid@128:lexical_weight=0.5", device="cpu").protocol
+    lexical = MTEBSearch(PassageBM25(Method(MTEB_BM25, None, window=200), expansion=expansion))
+    hybrid = MTEBSearch(longembed.search(f"{folder}+hybrid@128:lexical_weight=0.5", device="cpu").scorer)
     for model in (late, lexical, hybrid):
         model.index(corpus(0), **WHERE)
     queries = ASKED["text"]
@@ -145,7 +146,7 @@ def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     for part, name in enumerate(filter(None, [plain, tail])):
         names[f"part {part}"] = f"{folder}{name}".rstrip(",:")
     models: dict[str, Any] = {
-        name: longembed.search(text, device="cpu").protocol for name, text in names.items()
+        name: MTEBSearch(longembed.search(text, device="cpu").scorer) for name, text in names.items()
     }
     found = {}
     for name, model in models.items():

@@ -15,16 +15,18 @@ from mteb.models.model_implementations.bm25 import BM25Search
 
 import mteb_longembed as longembed
 from mteb_longembed.comparing.candidates import named
+from mteb_longembed.encoders.method import BM25_VERSION, Method
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.names import MTEB_BM25
 from mteb_longembed.retrieval import passage_bm25, postings
 from mteb_longembed.retrieval.analyzer import Analyzer
-from mteb_longembed.retrieval.by_name import make_scorer
 from mteb_longembed.retrieval.expansion import QueryExpansion
-from mteb_longembed.retrieval.passage_bm25 import VERSION, PassageBM25
+from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.passages import WINDOW_CHARS
-from mteb_longembed.retrieval.scorer import Documents, full_name, full_revision
-from mteb_longembed.retrieval.settings import BM25Settings
+from mteb_longembed.retrieval.scorer import Documents
 from tests import tiny
+from tests.metas import full_name, full_revision
 from tests.own_data import terms_of
 from tests.retrieval.test_expansion import Model, slow_neighbours
 from tests.retrieval.test_searching import WHERE
@@ -122,7 +124,7 @@ def as_documents(texts: Sequence[str], language: str = "eng-Latn") -> Documents:
 
 
 def fitted(texts: Sequence[str], language: str = "eng-Latn", window: int | None = None) -> PassageBM25:
-    scorer = PassageBM25(BM25Settings(window=window))
+    scorer = PassageBM25(Method(MTEB_BM25, None, window=window))
     scorer.fit(as_documents(texts, language))
     return scorer
 
@@ -137,7 +139,7 @@ def test_scores_are_those_of_loops_at_once_and_in_parts(
     if expands:
         corpus = list(dict.fromkeys(word for words in terms_of(DOCUMENTS, "eng-Latn") for word in words))
         matches = {word: slow_matches(word, corpus) for word in [*VOCABULARY, "zebra"]}
-    settings = BM25Settings(window=size, query=rule, score=join if size else None)
+    settings = Method(MTEB_BM25, None, window=size, query=rule, score=join if size else None)
     want = [slow_scores(query, size, rule, join, matches) for query in QUERIES]
     for n_terms, n_first in ((1 << 20, 8), (20, 8), (20, 3)):
         monkeypatch.setattr(passage_bm25, "_BATCH_TERMS", n_terms)  # counted at the same time
@@ -246,7 +248,7 @@ def test_the_words_of_a_document_that_is_left_out_are_forgotten() -> None:
 @pytest.mark.parametrize("texts", [[], ["", " "], ["the and", "of"]])
 def test_an_empty_and_a_wordless_corpus_have_no_scores(texts: list[str]) -> None:
     for expansion in (None, QueryExpansion(Model())):
-        scorer = PassageBM25(BM25Settings(window=4), expansion=expansion)
+        scorer = PassageBM25(Method(MTEB_BM25, None, window=4), expansion=expansion)
         scorer.fit(as_documents(texts))
         assert scorer.scores(["fox"]).tolist() == [[0.0] * len(texts)]
 
@@ -272,17 +274,18 @@ def test_only_the_first_tokens_are_read() -> None:
     assert (scorer.scores(["lighthouse"]) > 0).tolist() == [[False, True]]
 
 
-def test_a_scorer_describes_itself_by_its_meta_or_as_mtebs_baseline() -> None:
-    meta = mteb.get_model_meta("bm25:window=9")
-    assert PassageBM25(meta=meta).meta is meta
-    assert PassageBM25().meta.name == "mteb/baseline-bm25s"
+def test_a_scorer_has_the_name_and_the_revision_that_mteb_has_for_it() -> None:
+    for name in ("bm25:window=9", "mini-ape+lexical:query=sentences"):
+        meta = mteb.get_model_meta(name)
+        scorer = make_scorer(name)
+        assert (scorer.name, scorer.revision) == (full_name(meta), full_revision(meta))
 
 
 def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
     meta = mteb.get_model_meta("bm25:query=sentences,window=200")
     baseline = mteb.get_model_meta("bm25")
     assert (meta.name, meta.revision) == (baseline.name, baseline.revision)
-    assert meta.experiment_kwargs == {"query": "sentences", "window": 200, "algorithm": VERSION}
+    assert meta.experiment_kwargs == {"query": "sentences", "window": 200, "algorithm": BM25_VERSION}
     assert baseline.experiment_kwargs is None
     old_name = mteb.get_model_meta("mteb-longembed/bm25,query=sentences,window=200")
     assert old_name.experiment_kwargs == meta.experiment_kwargs
@@ -290,7 +293,7 @@ def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
     near = mteb.get_model_meta("mini-ape+lexical:dtype=bf16,window=200,score=max")
     model = mteb.get_model_meta("mini-ape+none:dtype=bf16")
     assert full_name(near) == "mteb-longembed/mini-ape+lexical,dtype=bf16,score=max"
-    assert near.revision == model.revision and VERSION in full_revision(near)
+    assert near.revision == model.revision and BM25_VERSION in full_revision(near)
     assert full_revision(near).endswith(str((model.experiment_kwargs or {})["algorithm"]))
     assert near.max_tokens == baseline.max_tokens and near.embed_dim is None
     again = mteb.get_model_meta(full_name(near))
@@ -397,11 +400,11 @@ def test_any_model_expands_queries(tail: str, folder: Path) -> None:
     [
         ("bm25:window=1", "bm25's window must be a whole number of at least 2 words, got '1'"),
         ("bm25:query=words", "query must be sentences, got 'words'"),
-        ("bm25:whiten=0.5", "bm25 takes window, query, score, got whiten"),
-        ("mini-ape+lexical:whiten=0.5", "lexical takes window, query, score, got whiten"),
+        ("bm25:whiten=0.5", "bm25 takes score, query, window, got whiten"),
+        ("mini-ape+lexical:whiten=0.5", "lexical takes score, query, window, got whiten"),
         ("bm25:score=max", "score=max needs windows, such as bm25:window=200,score=max"),
         ("bm25:window=9,score=mean", "score must be one of max, softmax, got 'mean'"),
-        ("bm25@few", "the target must be a whole number of at least 1 token"),
+        ("bm25@few", "target_len must be a whole number of at least 1 token"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(name: str, message: str) -> None:
@@ -415,11 +418,11 @@ def test_bm25_alone_is_ours_in_a_search_and_mtebs_own_in_mteb() -> None:
     assert isinstance(baseline, BM25Search)
     ours = make_scorer("bm25")
     ours.fit(as_documents(texts, "pol-Latn"))
-    assert isinstance(ours, PassageBM25) and ours.meta.name == "mteb/baseline-bm25s"
+    assert isinstance(ours, PassageBM25) and ours.name == "mteb/baseline-bm25s"
     assert (ours.scores(["jest"]) > 0).all()  # bm25s takes a word of all documents away
     theirs = make_scorer("mteb/baseline-bm25s")
     theirs.fit(as_documents(texts, "pol-Latn"))
-    assert theirs.meta.name == "mteb/baseline-bm25s" and (theirs.scores(["jest"]) <= 0).all()
+    assert theirs.name == "mteb/baseline-bm25s" and (theirs.scores(["jest"]) <= 0).all()
 
 
 @pytest.mark.parametrize("kind", ["sparse", "late", "bm25"])

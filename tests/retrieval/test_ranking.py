@@ -16,7 +16,7 @@ from mteb_longembed.retrieval.ranking import best_documents
 class Given:
     """Scores that are given, for queries that are their numbers."""
 
-    meta = SimpleNamespace(name="me/given", experiment_kwargs=None)
+    name = "me/given"
 
     def __init__(self, matrix: np.ndarray | torch.Tensor) -> None:
         self.matrix = matrix
@@ -63,7 +63,7 @@ def test_a_score_that_has_no_rank_is_refused(score: float) -> None:
 
 
 def test_rows_of_different_lengths_are_refused() -> None:
-    scorer: Any = SimpleNamespace(meta=Given.meta, scores=lambda queries: [[1.0], [1.0, 2.0]])
+    scorer: Any = SimpleNamespace(name="me/given", scores=lambda queries: [[1.0], [1.0, 2.0]])
     message = (
         r"^me/given must give scores as a matrix of 2 queries x 2 documents, got rows of different lengths"
     )

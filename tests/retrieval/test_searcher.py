@@ -25,9 +25,10 @@ from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.whitening import Whitening
 from mteb_longembed.encoders.windows import vector_spans
 from mteb_longembed.errors import InputError, StorageError
+from mteb_longembed.plugin.search import MTEBSearch
 from mteb_longembed.retrieval import passages
-from mteb_longembed.retrieval.by_name import make_scorer
-from mteb_longembed.retrieval.encoding import Pass
+from mteb_longembed.retrieval.encoder import Encoder
+from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.scorer import Documents, Scorer
 from mteb_longembed.retrieval.searcher import Searcher
 from tests import tiny
@@ -133,15 +134,15 @@ def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_o
     monkeypatch.setattr(passages, "WINDOW_CHARS", 40)
     texts = {key: " ".join(parts) for key, parts in PARTS_OF.items()}
     encoded: list[str] = []
-    encode = Pass._encode
+    encode = Encoder.encode
 
-    def noting(self: Any, asked: Any, texts: Any, *args: Any) -> Any:
+    def noting(self: Any, texts: Any, *args: Any) -> Any:
         encoded.extend(texts)
-        return encode(self, asked, texts, *args)
+        return encode(self, texts, *args)
 
     model: Any = longembed.load(f"{folder}+pi@128", device="cpu")
     made = searcher(f"{folder}{name}", texts)
-    monkeypatch.setattr(Pass, "_encode", noting)
+    monkeypatch.setattr(Encoder, "encode", noting)
     for query in (PARTS[6], PARTS[3]):
         hits = made.search(query)
         assert len(hits) == 3
@@ -341,7 +342,7 @@ def test_what_a_notebook_shows_of_a_search_is_short(folder):
         searcher = longembed.search(name, device="cpu", passages=False)
         searcher.add(["a", "b"], [text, tiny.text(30, 2)])
         hits = searcher.search(text[:60])
-        shown = [*hits, searcher, searcher.scorer, searcher.protocol, searcher._documents]
+        shown = [*hits, searcher, searcher.scorer, MTEBSearch(searcher.scorer), searcher._documents]
         assert max(len(repr(one)) for one in shown) < 500
     rows = {f"d{number}": text for number in range(50)}
     assert len(repr(longembed.Data(corpus=rows, queries=[rows] * 50, qrels={"q": rows}))) < 2_000

@@ -16,12 +16,13 @@ from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.retrieval import mteb_search
+from mteb_longembed.plugin import search as mteb_search
+from mteb_longembed.plugin.search import MTEBSearch
 from mteb_longembed.retrieval import vectors as corpus_vectors
-from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 from tests.encoders.test_adapt import slow_whitening
+from tests.metas import full_name
 
 WHERE: dict[str, Any] = {
     "task_metadata": LongEmbedPasskey.metadata, "hf_split": "test_256", "hf_subset": "default",
@@ -98,7 +99,7 @@ def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, versio
     assert full_name(meta) == f"local/model{tail}"
     assert (meta.model_type, meta.similarity_fn_name.value) == ([kind], similarity)
     assert meta.experiment_kwargs["algorithm"] == f"{ALGORITHM}{version}"
-    model = longembed.search(f"{folder}{tail}", device="cpu").protocol
+    model = MTEBSearch(longembed.search(f"{folder}{tail}", device="cpu").scorer)
     assert isinstance(model, SearchProtocol) and not hasattr(model, "encode")
     assert (model.mteb_model_meta.name, model.mteb_model_meta.revision) == (meta.name, meta.revision)
     assert model.mteb_model_meta.experiment_kwargs == meta.experiment_kwargs
@@ -106,7 +107,7 @@ def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, versio
 
 @pytest.mark.parametrize("tail", [":fusion=bm25", ":vectors=4"])
 def test_candidates_are_scored_among_themselves(folder, tail):
-    model = longembed.search(f"{folder}+pi@128{tail}", device="cpu").protocol
+    model = MTEBSearch(longembed.search(f"{folder}+pi@128{tail}", device="cpu").scorer)
     documents = corpus(0)
     ranked = {"q0": documents["id"][:3], "q1": documents["id"][4:9], "q2": documents["id"]}
     everything = run(model, documents, top_k=100)
@@ -119,7 +120,7 @@ def test_candidates_are_scored_among_themselves(folder, tail):
 
 
 def test_a_task_without_search_refuses_it_by_its_name(folder):
-    model = longembed.search(f"{folder}+pi@128:whiten=0.5", device="cpu").protocol
+    model = MTEBSearch(longembed.search(f"{folder}+pi@128:whiten=0.5", device="cpu").scorer)
     task = mteb.get_task("STSBenchmark")
     message = r"local/model\+pi@128,whiten=0\.5 .*STSBenchmark does not support Search"
     with pytest.raises(TypeError, match=message):
@@ -157,7 +158,7 @@ def test_scores_are_those_of_the_definition_for_every_corpus(
         monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path))
     # many blocks, so that the best documents come from several
     monkeypatch.setattr(corpus_vectors, "BLOCK_BYTES", 4 * 32 * 30)
-    model: Any = longembed.search(f"{folder}{tail}{settings}", device="cpu").protocol
+    model: Any = MTEBSearch(longembed.search(f"{folder}{tail}{settings}", device="cpu").scorer)
     rule = "softmax" if "softmax" in settings else "max"
     power = 0.5 if "whiten" in settings else None
     for seed in (0, 50):  # the second corpus has a map of its own
@@ -167,8 +168,8 @@ def test_scores_are_those_of_the_definition_for_every_corpus(
 
 
 def test_whitening_encodes_nothing_more_than_plain_vectors(folder, tmp_path, encoded) -> None:
-    model: Any = longembed.search(f"{folder}+pcw@128:whiten=0.5", device="cpu").protocol
-    embedder = model.scorer.encoded.model
+    model: Any = MTEBSearch(longembed.search(f"{folder}+pcw@128:whiten=0.5", device="cpu").scorer)
+    embedder = model.scorer.encoding.encoder.model
     embedder.embedding_cache = EmbeddingCache(tmp_path)
     model.index(corpus(0), **WHERE)
     n_tokens = sum(len(embedder.tokenizer(f"passage : {text}")["input_ids"]) for text in corpus(0)["text"])
@@ -216,8 +217,8 @@ def test_texts_without_titles_are_read_where_they_are(monkeypatch) -> None:
 
 def test_the_score_is_the_mean_over_the_sentences(folder) -> None:
     tail = "+pcw@128:size=9,score=softmax,vectors=window"
-    whole: Any = longembed.search(f"{folder}{tail}", device="cpu").protocol
-    parts: Any = longembed.search(f"{folder}{tail},query=sentences", device="cpu").protocol
+    whole: Any = MTEBSearch(longembed.search(f"{folder}{tail}", device="cpu").scorer)
+    parts: Any = MTEBSearch(longembed.search(f"{folder}{tail},query=sentences", device="cpu").scorer)
     for model in (whole, parts):
         model.index(corpus(0), **WHERE)
     want = dict.fromkeys(corpus(0)["id"], 0.0)
@@ -272,7 +273,9 @@ def test_each_token_of_a_query_finds_its_best_chunk(folder, size, dtype) -> None
             chunks = unit(np.stack([rows[start : start + step].mean(axis=0) for start in starts]))
             of_documents.append(np.mean([max(chunks @ token) for token in query]))
         want.append(of_documents)
-    late = longembed.search(f"{name},query=tokens,vectors={size}", device="cpu", precision="fp32").protocol
+    late = MTEBSearch(
+        longembed.search(f"{name},query=tokens,vectors={size}", device="cpu", precision="fp32").scorer
+    )
     rows = {"id": list(map(str, range(len(documents)))), "title": [""] * len(documents), "text": documents}
     late.index(Dataset.from_dict(rows), **WHERE)
     tolerance = 1e-5 if dtype == "fp32" else 1e-2

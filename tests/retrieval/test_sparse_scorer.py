@@ -14,14 +14,16 @@ from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 import mteb_longembed as longembed
 from mteb_longembed.comparing.candidates import candidates_of
 from mteb_longembed.data.task import beir_task
+from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.resolved import resolve
 from mteb_longembed.encoders.whitening import sampled_rows
 from mteb_longembed.errors import IncompatibleError, NumberError
 from mteb_longembed.retrieval import sparse_vectors
-from mteb_longembed.retrieval.encoding import Pass
+from mteb_longembed.retrieval.encoder import Encoder, load_encoder
+from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.recommended import recommended
-from mteb_longembed.retrieval.scorer import Documents, full_name
+from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.searcher import Searcher
-from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.sparse_scorer import SparseScorer
 from mteb_longembed.retrieval.sparse_vectors import SparseVectors
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
@@ -29,6 +31,7 @@ from tests import tiny
 from tests.comparing.conftest import compare
 from tests.encoders.strategies.test_pcw import slow_windows
 from tests.limits import same_vectors
+from tests.metas import full_name
 from tests.own_data import beir
 
 DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(12)}
@@ -103,8 +106,8 @@ def test_one_sparse_vector_scores_as_the_model_does(bases, tail):
 @pytest.mark.parametrize(("kind", "scorer_class"), [("sparse", SparseScorer), ("late", VectorScorer)])
 def test_one_pass_gives_vectors_of_documents_and_of_windows(bases, kind, scorer_class):
     name = f"{bases[kind]}+pcw@128"
-    shared = Pass(lambda: mteb.get_model(name, device="cpu"))
-    scorers = [scorer_class(shared, vectors, SearchSettings()) for vectors in (None, "window")]
+    shared = Encoding(load_encoder(resolve(Method.parse(name)), "cpu"))
+    scorers = [scorer_class(shared, vectors, Method("m")) for vectors in (None, "window")]
     documents = Documents(list(DOCUMENTS), list(DOCUMENTS.values()))
     for scorer, tail in zip(scorers, ("", ":vectors=window"), strict=True):
         scorer.fit(documents)
@@ -235,8 +238,8 @@ def test_compare_tries_them_as_a_dense_base(bases, tmp_path):
     assert names == {
         kind: [
             "+none@16",
-            "+pcw@128:vectors=window",
-            "+pcw@128:fusion=bm25,vectors=window",
+            "+windows@128",
+            "+windows@128:fusion=bm25",
             "+pcw@128:fusion=bm25",
             "+pcw@128",
         ]
@@ -281,7 +284,7 @@ def test_without_passages_a_hit_has_the_text_that_was_read_and_nothing_is_encode
     made = longembed.search(f"{bases[kind]}+none", device="cpu", passages=False)
     made.add(["a"], [text])
     made.search(QUERIES[0])
-    monkeypatch.setattr(Pass, "_encode", lambda *given: pytest.fail("a text is encoded"))
+    monkeypatch.setattr(Encoder, "encode", lambda *given: pytest.fail("a text is encoded"))
     (hit,) = made.search(QUERIES[0])
     assert hit.start == 0 and text.startswith(hit.passage) and len(hit.passage) < len(text)
 

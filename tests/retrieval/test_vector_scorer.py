@@ -1,7 +1,7 @@
 """Scores and passages of vectors, for models that are not ours."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,15 +9,16 @@ from typing import Any
 import mteb
 import numpy as np
 import pytest
-from mteb.types import PromptType
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.errors import InputError
-from mteb_longembed.retrieval.encoding import Pass
+from mteb_longembed.retrieval.encoder import Encoded, Encoder
+from mteb_longembed.retrieval.encoding import Encoding
+from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.scorer import Documents
-from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.storage import Writer
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from mteb_longembed.retrieval.vectors import CorpusVectors
@@ -38,7 +39,7 @@ class WordCounts:
 
 def test_a_window_with_the_vector_zero_is_a_passage_like_others() -> None:
     encoder = WordCounts()
-    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     text = "A cat, a cat. " * 35 + "Rain and wind. " * 60 + "A dog, a dog. " * 35
     scorer.fit(Documents(["a"], [text]))
     (((start, end),),) = scorer.passages(["dog"], [[0]])
@@ -47,7 +48,7 @@ def test_a_window_with_the_vector_zero_is_a_passage_like_others() -> None:
 
 def test_the_better_one_of_two_short_windows_is_shown_and_one_alone_as_it_is() -> None:
     encoder = WordCounts()
-    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     texts = ["A cat, a cat. " * 30 + "A dog, a dog. " * 30, "A dog."]
     scorer.fit(Documents(["a", "b"], texts))
     [(of_cat, _), (of_dog, short)] = scorer.passages(["cat", "dog"], [[0, 1], [0, 1]])
@@ -85,24 +86,19 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in re.finditer(r"\w[^.]*\.", text)]
 
 
-class BySentence(Pass):
-    """A pass with a vector for each sentence of a document."""
+class BySentence(MTEBEncoder):
+    """A text encoder with a vector for each sentence of a document."""
 
-    def __init__(self, load: Callable[[], Any]) -> None:
-        super().__init__(load)
-        self.has_several_vectors = True
+    has_several_vectors = True
 
-    def _encode(
-        self, wanted: Any, texts: Any, kind: PromptType, documents: Documents
-    ) -> list[list[np.ndarray]]:
-        if kind != PromptType.document:
-            return super()._encode(wanted, texts, kind, documents)
-        return [[vectors_of([text[slice(*span)] for span in sentence_spans(text)]) for text in texts]] * len(
-            wanted
-        )
-
-    def _spans(self, wanted: Any, texts: Any) -> Any:
-        return [[np.array(sentence_spans(text)) for text in texts]] * len(wanted)
+    def encode(self, texts: Any, role: Any, poolings: Any, documents: Documents) -> list[list[Encoded]]:
+        if role != "document":
+            return super().encode(texts, role, poolings, documents)
+        encoded = []
+        for text in texts:
+            spans = sentence_spans(text)
+            encoded.append(Encoded(vectors_of([text[slice(*span)] for span in spans]), np.array(spans)))
+        return [encoded] * len(poolings)
 
 
 def vectors_of(texts: Sequence[str]) -> np.ndarray:
@@ -132,8 +128,8 @@ def slow_cosines(texts: Sequence[str], power: float | None, fitted_on: Sequence[
 def test_chunks_score_by_their_cosine_also_when_documents_are_added_and_left_out(power, score) -> None:
     # whitened vectors are compared by the cosine whatever the model's measure is
     encoder = WordVectors() if power is None else Products()
-    settings = SearchSettings(whiten=power, score=score, temperature=0.05 if score else None)
-    scorer = VectorScorer(BySentence(lambda: encoder), None, settings)
+    settings = Method("m", whiten=power, score=score, temperature=0.05 if score else None)
+    scorer = VectorScorer(Encoding(BySentence(encoder)), None, settings)
 
     def check(numbers: list[int]) -> None:
         texts = [TEXTS[number] for number in numbers]
@@ -161,7 +157,7 @@ def test_chunks_score_by_their_cosine_also_when_documents_are_added_and_left_out
 
 def test_a_short_text_scores_as_its_cosine_with_the_query() -> None:
     encoder = WordVectors()
-    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     scorer.fit(Documents(["a"], ["Cat."]))
     found = scorer.text_scores("cat dog", ["Cat.", "Dog cat cat.", "Cow.", "Rain."])
     assert found == pytest.approx([0.5**0.5, 3 / 10**0.5, 0, 0], abs=1e-6)
@@ -170,7 +166,7 @@ def test_a_short_text_scores_as_its_cosine_with_the_query() -> None:
 
 def test_vectors_of_a_model_with_the_dot_product_are_not_scaled() -> None:
     encoder = Products()
-    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     scorer.fit(Documents(list("abcdef"), TEXTS))
     assert scorer.scores(ASKED).tolist() == (vectors_of(ASKED) @ vectors_of(TEXTS).T).tolist()
 
@@ -178,7 +174,7 @@ def test_vectors_of_a_model_with_the_dot_product_are_not_scaled() -> None:
 def test_each_sentence_of_a_query_is_searched_on_its_own_where_the_settings_say_so() -> None:
     encoder = WordVectors()
     whole, parts = (
-        VectorScorer(Pass(lambda: encoder), None, SearchSettings(query=query))
+        VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m", query=query))
         for query in (None, "sentences")
     )
     for scorer in (whole, parts):
@@ -190,7 +186,7 @@ def test_each_sentence_of_a_query_is_searched_on_its_own_where_the_settings_say_
 
 def test_a_scorer_knows_only_the_documents_of_its_last_fit_and_says_if_there_was_none() -> None:
     encoder = WordVectors()
-    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     with pytest.raises(
         InputError, match=r"^search needs an indexed corpus: call fit with documents first\.$"
     ):
@@ -216,7 +212,7 @@ def test_vectors_that_are_pooled_from_a_shared_pass_score_as_in_a_search_of_thei
     searcher = longembed.search(f"{name}:vectors={vectors}", device="cpu")
     searcher.add(list(documents), list(documents.values()))
     shared = mteb.get_model(name, device="cpu")
-    scorer = VectorScorer(Pass(lambda: shared), vectors, SearchSettings())
+    scorer = VectorScorer(Encoding(Encoder(lambda: shared.model)), vectors, Method("m"))
     scorer.fit(Documents(list(documents), list(documents.values())))
     query = [tiny.text(6, 3)]
     same_vectors(scorer.scores(query), searcher.scorer.scores(query))
@@ -228,8 +224,8 @@ def test_an_opened_scorer_has_the_map_and_the_temperature_and_measures_no_vector
     power, score, tmp_path: Path, monkeypatch
 ) -> None:
     encoder = WordVectors()
-    settings = SearchSettings(whiten=power, score=score)
-    scorer, opened = (VectorScorer(BySentence(lambda: encoder), None, settings) for _ in range(2))
+    settings = Method("m", whiten=power, score=score)
+    scorer, opened = (VectorScorer(Encoding(BySentence(encoder)), None, settings) for _ in range(2))
     before, after = Documents(list("abcde"), TEXTS[:5]), Documents(list("abcdef"), TEXTS)
     scorer.fit(Documents(list("abcd"), TEXTS[:4]))
     scorer.scores(ASKED)
@@ -256,7 +252,7 @@ def test_an_opened_scorer_has_the_map_and_the_temperature_and_measures_no_vector
 
 def test_vectors_that_are_compared_by_their_product_are_not_measured(monkeypatch) -> None:
     encoder = Products()
-    scorer = VectorScorer(BySentence(lambda: encoder), None, SearchSettings())
+    scorer = VectorScorer(Encoding(BySentence(encoder)), None, Method("m"))
     scorer.fit(Documents(["a"], TEXTS[3:4]))
     monkeypatch.setattr(CorpusVectors, "blocks", lambda *_: pytest.fail("vectors are measured"))
     assert scorer.passages(["dog"], [[0]]) == [[(5, 21)]]
@@ -264,7 +260,7 @@ def test_vectors_that_are_compared_by_their_product_are_not_measured(monkeypatch
 
 def test_a_model_whose_tokenizer_has_no_offsets_shows_whole_documents(folder: Path, monkeypatch) -> None:
     searcher = longembed.search(f"{folder}+pi@64:vectors=4", device="cpu")
-    monkeypatch.setattr(type(searcher.scorer.encoded.model.tokenizer), "is_fast", False)
+    monkeypatch.setattr(type(searcher.scorer.encoding.encoder.model.tokenizer), "is_fast", False)
     searcher.add(["a", "b"], [tiny.text(40, 1), tiny.text(3, 2)])
     query = tiny.text(40, 1)[-11:]  # the last vector is the best one
     assert [hit.passage == hit.document for hit in searcher.search(query)] == [True, True]

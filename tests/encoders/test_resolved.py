@@ -1,4 +1,4 @@
-"""A name becomes a checkpoint once, and the canonical name follows values."""
+"""A name is resolved once, and the canonical name follows values."""
 
 import re
 import shutil
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.base import Base, base_of_loaded, read_base
-from mteb_longembed.encoders.checkpoint import Checkpoint, checkpoint_of, open_checkpoint
 from mteb_longembed.encoders.load import extend, load
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.repository import Files
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.resolved import Resolved, fitted, resolve
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names import is_extended_name
@@ -34,7 +34,7 @@ def base_for(folders: dict[str, Path], key: str) -> str:
 
 
 def name_of(text: str) -> str:
-    return open_checkpoint(ModelSpec.parse(text)).spec.name()
+    return str(resolve(Method.parse_model(text)).method)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_files_tell_that_a_base_cannot_have_several_vectors(tmp_path, pooling, s
         file = tmp_path / "model" / "config_sentence_transformers.json"
         file.write_text(file.read_text().replace('"cosine"', f'"{similarity}"'))
     with pytest.raises(IncompatibleError, match=message):
-        open_checkpoint(ModelSpec.parse(f"{tmp_path / 'model'}+none:vectors=4"))
+        resolve(Method.parse_model(f"{tmp_path / 'model'}+none:vectors=4"))
     if not similarity:
         name = f"{tmp_path / 'model'}+pcw:vectors=window"
-        assert open_checkpoint(ModelSpec.parse(name)).vectors == "window"
+        assert resolve(Method.parse_model(name)).vectors == "window"
 
 
 @pytest.mark.parametrize(("key", "value"), [("fusion", "bm25"), ("weights", "sif")])
@@ -120,10 +120,10 @@ def chosen(draw: Any) -> tuple[str, int, dict[str, Any]]:
     return key, draw(st.integers(16, 400)), params
 
 
-def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]]) -> Checkpoint:
+def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]]) -> Resolved:
     key, target, params = choice
     try:
-        return open_checkpoint(ModelSpec(base_for(folders, key), key, target, params=params))
+        return resolve(Method(base_for(folders, key), key, target, params=params))
     except InputError:  # values that break a rule of the strategy
         assume(False)
         raise
@@ -135,29 +135,29 @@ def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]
 def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(folders, choice):
     first = try_resolve(folders, choice)
     base = base_for(folders, choice[0])
-    second = open_checkpoint(ModelSpec.parse(first.spec.name().replace(first.base.name, base)))
-    assert (second.spec.name(), second.experiment) == (first.spec.name(), first.experiment)
+    second = resolve(Method.parse_model(str(first.method).replace(first.base.name, base)))
+    assert (str(second.method), second.experiment) == (str(first.method), first.experiment)
     assert second.strategy == first.strategy
-    assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.spec.name()) and is_extended_name(first.spec.name())
+    assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', str(first.method)) and is_extended_name(str(first.method))
 
 
 def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders, tmp_path) -> None:
     folder = folders["mistral"]
-    by_name = open_checkpoint(ModelSpec.parse(f"{folder}+se@64:g=7"))
+    by_name = resolve(Method.parse_model(f"{folder}+se@64:g=7"))
     base = base_of_loaded(SentenceTransformer(str(folder), device="cpu"), "0" * 40)
-    loaded = checkpoint_of(base, ModelSpec("", "se", 64, params={"g": 7}))
+    loaded = fitted(Method("", "se", 64, params={"g": 7}), base)
     assert (
         by_name.strategy == loaded.strategy
-        and by_name.spec.name() == loaded.spec.name() == "local/model+se@64,g=7"
+        and str(by_name.method) == str(loaded.method) == "local/model+se@64,g=7"
     )
     extend(folder, "se", 64, g=7, device="cpu").save_pretrained(str(tmp_path / "saved"))
-    saved = open_checkpoint(ModelSpec(str(tmp_path / "saved")))
+    saved = resolve(Method(str(tmp_path / "saved")))
     assert (
-        saved.base.made
+        saved.base.saved_strategy
         and saved.strategy == by_name.strategy
-        and saved.spec.name() == "local/saved+se@64,g=7"
+        and str(saved.method) == "local/saved+se@64,g=7"
     )
-    assert load(tmp_path / "saved", device="cpu").checkpoint == saved
+    assert load(tmp_path / "saved", device="cpu").resolved == saved
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
 def test_a_wrong_value_is_told_before_the_base_is_read(settings, error, message, monkeypatch) -> None:
     monkeypatch.setattr(Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
-        open_checkpoint(ModelSpec("x", **{"strategy": "se", **settings}))
+        resolve(Method("x", **{"strategy": "se", **settings}))
 
 
 def test_a_base_is_read_once_and_again_when_a_file_of_a_module_or_the_weights_have_changed(tmp_path) -> None:
@@ -202,9 +202,9 @@ def test_a_base_is_read_once_and_again_when_a_file_of_a_module_or_the_weights_ha
 
 def test_a_revision_of_a_folder_is_refused(folders) -> None:
     with pytest.raises(InputError, match=r"^only a model on the hub has a revision to choose, got 'main'"):
-        open_checkpoint(ModelSpec(str(folders["bert"]), "pi", revision="main"))
+        resolve(Method(str(folders["bert"]), "pi", revision="main"))
     with pytest.raises(InputError, match=r"^only a model on the hub has a revision"):
-        open_checkpoint(ModelSpec.parse("mini-rope+pi:revision=main"))
+        resolve(Method.parse_model("mini-rope+pi:revision=main"))
 
 
 def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
@@ -212,16 +212,16 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_text(config.replace("{", '{"auto_map": {"AutoModel": "own.Own"},', 1))
     (folder / "own.py").write_text("FIRST = 1\n")
-    without = open_checkpoint(ModelSpec(str(folder), "pi"))
-    with_code = open_checkpoint(ModelSpec(str(folder), "pi", trust_remote_code=True))
-    assert with_code.spec.name() == f"{without.spec.name()},trust_remote_code=on"
+    without = resolve(Method(str(folder), "pi"))
+    with_code = resolve(Method(str(folder), "pi", trust_remote_code=True))
+    assert str(with_code.method) == f"{without.method!s},trust_remote_code=on"
     assert with_code.base.revision != without.base.revision
     (folder / "own.py").write_text("SECOND = 2\n")
-    changed = open_checkpoint(ModelSpec(str(folder), "pi", trust_remote_code=True))
+    changed = resolve(Method(str(folder), "pi", trust_remote_code=True))
     assert changed.base.revision != with_code.base.revision
-    assert open_checkpoint(ModelSpec(str(folder), "pi")).base.revision == without.base.revision
-    plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
-    assert plain.spec.name() == "local/model+pi@128"
+    assert resolve(Method(str(folder), "pi")).base.revision == without.base.revision
+    plain = resolve(Method(str(folders["mistral"]), "pi", trust_remote_code=True))
+    assert str(plain.method) == "local/model+pi@128"
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     ],
 )
 def test_the_models_that_ship_are_those_that_were_measured(alias: str, revision: str) -> None:
-    assert open_checkpoint(ModelSpec.parse(f"{alias}+none")).base.revision == revision
+    assert resolve(Method.parse_model(f"{alias}+none")).base.revision == revision
 
 
 def test_a_folder_beats_an_alias_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,13 +257,13 @@ def test_a_custom_strategy_has_its_code_in_the_experiment(folders, monkeypatch) 
             own,
         )
         monkeypatch.setitem(STRATEGIES, "own", own["Own"])
-        return open_checkpoint(ModelSpec(str(folders["bert"]), "own", 64)).experiment["algorithm"]
+        return resolve(Method(str(folders["bert"]), "own", 64)).experiment["algorithm"]
 
-    assert open_checkpoint(ModelSpec(str(folders["bert"]), "pi", 64)).experiment["algorithm"] == ALGORITHM
+    assert resolve(Method(str(folders["bert"]), "pi", 64)).experiment["algorithm"] == ALGORITHM
     one, other = algorithm("p // 2"), algorithm("p // 4")
     assert one != other and one.startswith(f"{ALGORITHM}.") and other.startswith(f"{ALGORITHM}.")
 
 
 def test_a_misspelt_preset_gets_the_nearest_one() -> None:
     with pytest.raises(UnknownNameError, match="unknown strategy 'hybird': did you mean 'hybrid'"):
-        ModelSpec.parse("mini-ape+hybird")
+        Method.parse_model("mini-ape+hybird")

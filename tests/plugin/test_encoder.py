@@ -7,7 +7,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.encoder import LongEncoder
+from mteb_longembed.plugin.encoder import LongEncoder
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 

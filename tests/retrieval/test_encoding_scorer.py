@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mteb_longembed.retrieval.encoding import Pass
-from mteb_longembed.retrieval.pass_scorer import PassScorer
+from mteb_longembed.encoders.method import Method
+from mteb_longembed.retrieval.encoder import Pooling
+from mteb_longembed.retrieval.encoding import Encoding
+from mteb_longembed.retrieval.encoding_scorer import EncodingScorer
+from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.scorer import Documents
-from mteb_longembed.retrieval.settings import SearchSettings
 from mteb_longembed.retrieval.storage import Reader, Writer
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from tests.retrieval.test_vector_scorer import WordCounts
@@ -18,7 +20,7 @@ from tests.retrieval.test_vector_scorer import WordCounts
 TEXTS = ["A cat.", "A dog.", "A cat, a dog.", "A dog, a dog.", "Rain.", "A cat, a cat."]
 
 
-class Counting(PassScorer):
+class Counting(EncodingScorer):
     """A scorer whose temperature is the number of documents on which it was estimated."""
 
     n_estimates = 0
@@ -40,17 +42,17 @@ class LateCounting(Counting):
     is_late = True
 
 
-def counting(settings: SearchSettings, made: type[Counting] = Counting) -> Counting:
+def counting(settings: Method, made: type[Counting] = Counting) -> Counting:
     encoder = WordCounts()
-    encoded = Pass(lambda: encoder)
-    return made(encoded, encoded.represent(), settings)
+    encoded = Encoding(MTEBEncoder(encoder))
+    return made(encoded, encoded.vectors(Pooling()), settings)
 
 
 def documents(n: int) -> Documents:
     return Documents(list("abcdef"[:n]), TEXTS[:n])
 
 
-def saved(scorer: PassScorer, folder: Path) -> Reader:
+def saved(scorer: EncodingScorer, folder: Path) -> Reader:
     writer = Writer(folder, None)
     scorer.save(writer)
     about = {
@@ -65,7 +67,7 @@ def saved(scorer: PassScorer, folder: Path) -> Reader:
 
 
 def test_an_opened_scorer_goes_on_with_the_temperature_and_its_number_of_documents(tmp_path: Path) -> None:
-    settings = SearchSettings(fusion="bm25")
+    settings = Method("m", fusion="bm25")
     scorer = counting(settings)
     scorer.fit(documents(3))
     assert scorer.temperature == 3
@@ -78,7 +80,7 @@ def test_an_opened_scorer_goes_on_with_the_temperature_and_its_number_of_documen
 
 
 def test_a_temperature_that_is_set_stays_in_an_opened_scorer(tmp_path: Path) -> None:
-    settings = SearchSettings(fusion="bm25", temperature=0.25)
+    settings = Method("m", fusion="bm25", temperature=0.25)
     scorer = counting(settings)
     scorer.fit(documents(2))
     opened = counting(settings)
@@ -89,7 +91,7 @@ def test_a_temperature_that_is_set_stays_in_an_opened_scorer(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("fusion", "made"), [(None, Counting), ("bm25", LateCounting)])
 def test_no_temperature_is_estimated_to_save_a_scorer_that_needs_none(fusion, made, tmp_path: Path) -> None:
-    settings = SearchSettings(fusion=fusion)
+    settings = Method("m", fusion=fusion)
     scorer = counting(settings, made)
     scorer.fit(documents(3))
     reader = saved(scorer, tmp_path)
@@ -116,7 +118,7 @@ class Noting(WordCounts):
 
 def test_windows_are_encoded_once_in_one_call_and_only_of_documents_with_several() -> None:
     encoder = Noting()
-    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     sentences = {word: f"{word * 160}, a {word}. " for word in ("Cat", "Dog", "Cow", "Ant")}
     texts = [sentences["Cat"] + sentences["Dog"], "A dog.", sentences["Cow"] + sentences["Ant"]]
     scorer.fit(Documents(["a", "b", "c"], texts))
@@ -133,7 +135,7 @@ def test_windows_are_encoded_once_in_one_call_and_only_of_documents_with_several
 @pytest.mark.parametrize(("text", "finds_windows"), [(" \n\t ", True), ("A dog. " * 200, False)])
 def test_a_blank_document_and_one_of_a_search_without_passages_are_shown_whole(text, finds_windows) -> None:
     encoder = Noting()
-    scorer = VectorScorer(Pass(lambda: encoder), None, SearchSettings())
+    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     scorer.finds_windows = finds_windows
     scorer.fit(Documents(["a"], [text]))
     assert scorer.passages(["dog"], [[0]]) == [[(0, len(text))]]

@@ -1,4 +1,4 @@
-"""Base class of scorers over the vectors of a pass: documents, the temperature of scores, and short passages."""
+"""Base class of scorers over the vectors of an encoding: documents, the temperature of scores, short passages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -7,25 +7,25 @@ from typing import Any, Self
 
 import numpy as np
 
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.errors import InputError
 from mteb_longembed.values import Precision
 
-from .encoding import Pass
+from .encoding import Encoding
 from .passages import short_windows
-from .representation import Representation
-from .scorer import Documents, Span
-from .settings import SearchSettings
+from .scorer import Documents, Identified, Span
 from .storage import Reader, Writer
+from .stored_vectors import StoredVectors
 from .temperature import LEAST, LEAST_OF_FEW, Temperature, are_few, pseudo_queries
 
 
-class PassScorer(ABC):
-    """A scorer over one representation of the documents of a pass.
+class EncodingScorer(Identified, ABC):
+    """A scorer over the vectors of an encoding in one pooling.
 
     Args:
-        encoded: the pass.
-        representation: the representation of its documents.
-        settings: search settings.
+        encoding: the encoding.
+        stored: its vectors in the pooling.
+        method: the method, of which it reads the settings of the search.
     """
 
     #: Whether a query has several vectors.
@@ -33,33 +33,33 @@ class PassScorer(ABC):
     #: Whether `passages` encodes short windows of documents whose vectors have no passages.
     finds_windows = True
 
-    def __init__(self, encoded: Pass, representation: Representation, settings: SearchSettings) -> None:
-        self.encoded = encoded
-        self.representation = representation
-        self.settings = settings
-        self.meta = encoded.meta
+    def __init__(self, encoding: Encoding, stored: StoredVectors, method: Method) -> None:
+        self.encoding = encoding
+        self.stored = stored
+        self.method = method
+        self.identity = encoding.encoder.identity
         self._forget()
 
     def _forget(self) -> None:
         """Reset the state that was fitted on the vectors."""
-        self._vectors: Any = self.representation.vectors
-        self._temperature = Temperature(self.settings.temperature)
+        self._vectors: Any = self.stored.rows
+        self._temperature = Temperature(self.method.temperature)
 
     def settle(self) -> None:
         """Fit what the present documents determine. So later scores do not depend on whether there was a search."""
-        if not len(self.encoded.documents):
+        if not len(self.encoding.documents):
             return
         self._prepare()
         if self._needs_temperature:
             _ = self.temperature
 
     def _prepare(self) -> None:
-        """Reset the fitted state if the pass has replaced the vectors.
+        """Reset the fitted state if the encoding has replaced the vectors.
 
         Raises:
             InputError: if there are no vectors.
         """
-        if self._vectors is not self.representation.vectors:
+        if self._vectors is not self.stored.rows:
             self._forget()
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call fit with documents first.")
@@ -67,18 +67,18 @@ class PassScorer(ABC):
     # ---- documents ---------------------------------------------------------------------------------------
 
     def fit(self, documents: Documents) -> None:
-        """Encode documents, unless the pass has them."""
-        self.encoded.fit(documents)
+        """Encode documents, unless the encoding has them."""
+        self.encoding.fit(documents)
 
     def add(self, documents: Documents) -> None:
         """Encode the documents after the previous ones. The fitted state stays. A failed call changes nothing."""
         self.settle()
-        self.encoded.add(documents)
+        self.encoding.add(documents)
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the previous documents, bool `[previous documents]`. The fitted state stays."""
         self.settle()
-        self.encoded.keep(documents, kept)
+        self.encoding.keep(documents, kept)
 
     # ---- scores ------------------------------------------------------------------------------------------
 
@@ -98,13 +98,13 @@ class PassScorer(ABC):
         """The temperature, which divides scores in a fusion."""
         self._prepare()
         return self._temperature.at(
-            len(self._vectors), lambda: self._spread(pseudo_queries(self.encoded.documents.texts))
+            len(self._vectors), lambda: self._spread(pseudo_queries(self.encoding.documents.texts))
         )
 
     @property
     def _least_spread(self) -> float:
         """The lowest temperature, as a share of the highest absolute score."""
-        documents = self.encoded.documents
+        documents = self.encoding.documents
         return LEAST_OF_FEW if are_few(documents.texts, len(documents)) else LEAST
 
     @abstractmethod
@@ -119,14 +119,14 @@ class PassScorer(ABC):
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Return for each query the best short window of each of its documents, each encoded on its own."""
         self._prepare()
-        texts = self.encoded.documents.texts
+        texts = self.encoding.documents.texts
         spans = {index: self._short_windows(index) for index in set(chain.from_iterable(indices))}
         windows = {}
         for index, of_document in spans.items():
             windows[index] = [texts[index][start:end] for start, end in of_document]
         several = [of_text for of_text in windows.values() if len(of_text) > 1]
         # encoded together, and kept for the loop below
-        self.encoded.document_arrays(self.representation, list(chain.from_iterable(several)))
+        self.encoding.arrays(self.stored, list(chain.from_iterable(several)), "document")
         passages = []
         for query, of_query in zip(queries, indices, strict=True):
             best = []
@@ -144,17 +144,17 @@ class PassScorer(ABC):
 
     def _short_windows(self, index: int) -> list[Span]:
         """Return the short windows of the text of a document that the model reads, or all of that text as one."""
-        spans = self.representation.spans.document(index)
+        spans = self.stored.spans.document(index)
         read = int(spans[:, 0].min()), int(spans[:, 1].max())
         if not self.finds_windows:
             return [read]
-        return short_windows(self.encoded.documents.texts[index][: read[1]]) or [read]
+        return short_windows(self.encoding.documents.texts[index][: read[1]]) or [read]
 
     # ---- saving ------------------------------------------------------------------------------------------
 
     def store_as(self, precision: Precision) -> None:
-        """Store the vectors of the pass at a precision. It must have no documents yet."""
-        self.encoded.store_as(precision)
+        """Store the vectors of the encoding at a precision. It must have no documents yet."""
+        self.encoding.store_as(precision)
 
     @property
     def versions(self) -> dict[str, str]:
@@ -164,18 +164,18 @@ class PassScorer(ABC):
     def save(self, writer: Writer, name: str = "scorer") -> None:
         """Write the vectors of the pass, and the fitted state."""
         self._prepare()
-        self.encoded.save(writer)
+        self.encoding.save(writer)
         if self._needs_temperature:
             writer.settings[f"{name}-temperature"] = [self.temperature, self._temperature.n_documents]
 
     @property
     def _needs_temperature(self) -> bool:
         """Whether scores are divided by the temperature."""
-        return self.settings.fusion is not None and not self.is_late
+        return self.method.fusion is not None and not self.is_late
 
     def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:
         """Restore the vectors of a saved index, and the fitted state."""
-        self.encoded.restore(reader, documents)
+        self.encoding.restore(reader, documents)
         self._forget()
-        if self.settings.temperature is None and f"{name}-temperature" in reader.settings:
+        if self.method.temperature is None and f"{name}-temperature" in reader.settings:
             self._temperature = Temperature(*reader.settings[f"{name}-temperature"])

@@ -1,4 +1,4 @@
-"""The `ModelMeta` of an extended model, and the object that mteb runs for it."""
+"""The `ModelMeta` of our names, and the object that mteb runs for each."""
 
 import functools
 import warnings
@@ -7,80 +7,90 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from mteb.models import MultiVectorWrapper, SparseEncoderWrapper
 from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
 from mteb_longembed.encoders.base import Base
-from mteb_longembed.encoders.build import load_checkpoint
-from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
-from mteb_longembed.encoders.model import LongModel
+from mteb_longembed.encoders.build import load_resolved
+from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder, LongSparseEncoder
 from mteb_longembed.encoders.positions import setting
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.resolved import Resolved, resolve
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.hub import hub_answers, silence
-from mteb_longembed.names import Settings, is_extended_name
-from mteb_longembed.zoo import ZOO, holds_model
+from mteb_longembed.hub import hub_answers, offline_without_hub, silence
+from mteb_longembed.names import Settings, is_bm25
+from mteb_longembed.retrieval.encoder import load_encoder
+from mteb_longembed.retrieval.encoding import Encoding
+from mteb_longembed.retrieval.make import identity_of, is_own, make_bm25, search_over
+from mteb_longembed.zoo import ZOO
 
-from .make import LoadedModel, loaded_search
-from .passage_bm25 import VERSION
-from .settings import SearchSettings, read_name
+from .encoder import LongEncoder
+from .search import MTEBSearch
 
-#: Version of the search algorithms. It is part of the experiment of every name with search settings.
-SEARCH_VERSION = "se10"
-_PLAIN = SearchSettings()
+#: The object that mteb runs for one of our names.
+LoadedModel = LongEncoder | SparseEncoderWrapper | MultiVectorWrapper | MTEBSearch
+#: Returns mteb's own entry of a name, or None.
+Find = Callable[[str], ModelMeta | None]
 
 
-def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
-    """Return the metadata of the model of one of our names, at a commit, branch or tag of its base."""
-    spec, settings = read_name(name)
-    entry = ZOO.get(spec.base)
-    known = find(entry.hub_id if entry else spec.base)
+def meta_of_name(name: str, revision: str | None, find: Find) -> ModelMeta:
+    """Return the metadata of one of our names, of BM25 too, at a commit, branch or tag of its base."""
+    method = Method.parse(name)
+    if revision is not None and method.revision is None and not method.is_lexical:
+        method = replace(method, revision=revision)
+    if is_bm25(name):
+        return _meta_of_bm25(method, find)
+    entry = ZOO.get(method.base)
+    known = find(entry.hub_id if entry else method.base)
     if known is not None and "API" in known.framework:
         raise IncompatibleError(
             f"{known.name} runs behind an API, and nothing in it can be extended: run it as it is, with "
             f"mteb run -m {known.name}."
         )
-    return model_meta(_resolved(spec, settings, revision), find, settings)
+    return model_meta(resolve(method), find)
 
 
-def resolve(name: str) -> tuple[Checkpoint, SearchSettings]:
-    """Return the model and the search settings that a name requests. No weights are read.
+def _meta_of_bm25(method: Method, find: Find) -> ModelMeta:
+    """Return the metadata of our BM25: an experiment on mteb's baseline, or on the model that expands queries."""
 
-    Args:
-        name: the name of an extended model, or a folder.
+    # mteb copies anything but functions
+    def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
+        return MTEBSearch(make_bm25(method, device))
 
-    Raises:
-        LongEmbedError: if the name is invalid, does not fit its base, or the base cannot be read.
-    """
-    spec, settings = read_name(name)
-    return _resolved(spec, settings), settings
+    fields: dict[str, Any] = {"loader": load, "loader_kwargs": {}}
+    fields["experiment_kwargs"] = identity_of(method).experiment
+    if method.is_lexical:
+        return bm25_s.model_copy(update=fields)
+    if is_own(method.encoder):
+        model = meta_of_name(method.encoder, None, find)
+    else:
+        import mteb
+
+        with offline_without_hub():
+            model = mteb.get_model_meta(method.encoder, fetch_from_hf=True)
+    # it reads whole documents by their terms
+    for key in ("max_tokens", "embed_dim", "similarity_fn_name", "model_type"):
+        fields[key] = getattr(bm25_s, key)
+    return model.model_copy(update=fields)
 
 
-def _resolved(spec: ModelSpec, settings: SearchSettings, revision: str | None = None) -> Checkpoint:
-    """Return the model of a specification, perhaps at a revision, if the settings fit it."""
-    checkpoint = open_checkpoint(replace(spec, revision=revision or spec.revision))
-    settings.check_fits(checkpoint)
-    return checkpoint
-
-
-def model_meta(
-    checkpoint: Checkpoint, find: Callable[[str], ModelMeta | None], settings: SearchSettings = _PLAIN
-) -> ModelMeta:
+def model_meta(resolved: Resolved, find: Find) -> ModelMeta:
     """Return the metadata of an extended model, or of a search with it: an experiment on its base.
 
-    `find` returns mteb's own entry of a name, or None. Without an entry, the base is described by the hub or by its
-    configuration.
+    Without mteb's own entry, the base is described by the hub or by its configuration.
     """
-    base = checkpoint.base
-    origin = base.origin or base.name
-    known = find(origin) or _described_by_files(base)
+    base = resolved.base
+    method = resolved.method
+    extends = base.extends or base.name
+    known = find(extends) or _described_by_files(base)
     is_dense = base.kind == "dense"
     kind: str = base.kind
-    if is_dense and checkpoint.vectors is not None:
+    if is_dense and resolved.vectors is not None:
         kind = "late-interaction"
     is_late = kind == "late-interaction"
-    if settings.fusion:
+    if method.fusion:
         kind = "hybrid"
     similarity = known.similarity_fn_name
     if is_late:
@@ -89,11 +99,7 @@ def model_meta(
         similarity = ScoringFunction(base.similarity or "dot")
     elif similarity is None and base.similarity in (None, "cosine", "dot", "euclidean", "manhattan"):
         similarity = ScoringFunction(base.similarity or "cosine")
-    experiment = {**checkpoint.experiment, **settings.given}
-    if settings:
-        experiment["algorithm"] += f"-{SEARCH_VERSION}"
-    if settings.fusion:
-        experiment["algorithm"] += f"-bm25_{bm25_s.revision}{VERSION}"
+    identity = resolved.identity
     has_prompts = bool(base.entry.query_prompt or base.entry.document_prompt)
     fields: dict[str, Any] = {
         # facts of the base that do not hold for the extended model, such as packages that its own loader needs
@@ -101,20 +107,20 @@ def model_meta(
         "loader_kwargs": {},
         "framework": ["Sentence Transformers", "PyTorch"],
         "modalities": ["text"],
-        "name": base.name,
-        "revision": base.revision,
-        "experiment_kwargs": experiment,
+        "name": identity.base,
+        "revision": identity.revision,
+        "experiment_kwargs": identity.experiment,
         "model_type": [kind],
-        "loader": functools.partial(_load, checkpoint, settings, experiment),
-        "max_tokens": checkpoint.strategy.target_len,
-        "adapted_from": known.adapted_from if origin == base.name else origin,
+        "loader": functools.partial(_load, resolved),
+        "max_tokens": resolved.strategy.target_len,
+        "adapted_from": known.adapted_from if extends == base.name else extends,
         "use_instructions": bool(known.use_instructions) or has_prompts,
         "similarity_fn_name": similarity,
     }
     if isinstance(known.embed_dim, int) and is_dense:
         # mteb may cut embeddings to any width, as sentence-transformers does
         fields["embed_dim"] = range(1, known.embed_dim + 1)
-    if base.made is not None and not base.files.local:
+    if base.saved_strategy is not None and not base.files.local:
         fields["reference"] = f"https://huggingface.co/{base.name}"
     return known.model_copy(update=fields)
 
@@ -125,13 +131,13 @@ def meta_of_loaded(model: LongModel, described: ModelMeta) -> ModelMeta:
     A model that was changed after it was loaded is `local/NAME`, with its digest as revision.
     """
     meta = described
-    if model.checkpoint is not None:
+    if model.resolved is not None:
         own = {
             "embed_dim": described.embed_dim,
             "max_tokens": described.max_tokens,
             "loader": described.loader,
         }
-        meta = model_meta(model.checkpoint, MODEL_REGISTRY.get).model_copy(update=own)
+        meta = model_meta(model.resolved, MODEL_REGISTRY.get).model_copy(update=own)
     now = model.identity()
     fields = {"name": now.base, "revision": now.revision, "experiment_kwargs": now.experiment}
     return meta.model_copy(update={**fields, "adapted_from": now.changed_from or meta.adapted_from})
@@ -160,9 +166,7 @@ def _described_by_files(base: Base) -> ModelMeta:
 
 
 def _load(
-    checkpoint: Checkpoint,
-    settings: SearchSettings,
-    experiment: Settings,
+    resolved: Resolved,
     name: str,
     revision: str | None = None,
     device: str | int | None = None,
@@ -177,7 +181,7 @@ def _load(
         InputError: if `embed_dim` is more than the model has, if there is no accelerator with this index, or for an
             option that is not in the name.
     """
-    check_options(checkpoint.spec.name(), experiment, options)
+    _check_options(resolved, options)
     if isinstance(device, int):
         count = torch.accelerator.device_count()
         if device >= count:
@@ -186,45 +190,35 @@ def _load(
                 f"{device}; leave it out to run on the best device of this machine."
             )
         device = str(torch.device(device))
-    model = load_checkpoint(checkpoint, device)
+    if resolved.method.search or resolved.vectors is not None:
+        encoder = load_encoder(resolved, device)
+        if embed_dim is not None:
+            _cut(encoder.model, embed_dim, resolved.backbone)
+        return MTEBSearch(search_over(Encoding(encoder), resolved))
+    model = load_resolved(resolved, device)
     if embed_dim is not None:
-        width = model.get_embedding_dimension()
-        if not 1 <= embed_dim <= (width or embed_dim):
-            raise InputError(f"embed_dim must be 1 to {width} dimensions, got {embed_dim}.")
-        model.cut_dimensions(embed_dim)
-        model.remember(checkpoint)  # mteb adds it to the experiment
-    return loaded_search(model, settings)
+        _cut(model, embed_dim, resolved)
+    if isinstance(model, LongSparseEncoder):
+        return SparseEncoderWrapper(model)
+    if isinstance(model, LongMultiVectorEncoder):
+        return MultiVectorWrapper(model)
+    return LongEncoder(model)
 
 
-def check_options(name: str, experiment: Settings, options: Settings) -> None:
+def _cut(model: LongModel, embed_dim: int, resolved: Resolved) -> None:
+    """Keep the leading dimensions of a model that mteb loads, and its name: mteb adds them to the experiment."""
+    width = model.get_embedding_dimension()
+    if not 1 <= embed_dim <= (width or embed_dim):
+        raise InputError(f"embed_dim must be 1 to {width} dimensions, got {embed_dim}.")
+    model.cut_dimensions(embed_dim)
+    model.set_name(resolved)
+
+
+def _check_options(resolved: Resolved, options: Settings) -> None:
     """Raise InputError for a loader option of mteb that is not in the experiment of its model."""
     for key, value in options.items():
-        if experiment.get(key) != value:
+        if resolved.experiment.get(key) != value:
             raise InputError(
-                f"what changes a model is part of its name, got {key}={value} beside {name}: write it into the name, "
-                "or leave it out."
+                f"what changes a model is part of its name, got {key}={value} beside {resolved.method.model}: write it "
+                "into the name, or leave it out."
             )
-
-
-def is_own(name: str) -> bool:
-    """Return whether a name is an extended model's, or the folder of a model."""
-    return is_extended_name(name) or holds_model(name)
-
-
-def load_own(name: str, device: str | None = None) -> LoadedModel:
-    """Load the object that searches by one of our names. mteb's registry is not asked for it.
-
-    Raises:
-        LongEmbedError: if the name is invalid, does not fit its base, or the base cannot be loaded.
-    """
-    checkpoint, settings = resolve(name)
-    return load_resolved(checkpoint, settings, device)
-
-
-def load_resolved(
-    checkpoint: Checkpoint, settings: SearchSettings = _PLAIN, device: str | None = None
-) -> LoadedModel:
-    """Load the object that searches by a model with some search settings."""
-    loaded = loaded_search(load_checkpoint(checkpoint, device), settings)
-    loaded.mteb_model_meta = model_meta(checkpoint, MODEL_REGISTRY.get, settings)
-    return loaded

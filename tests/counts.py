@@ -1,0 +1,164 @@
+"""Count what a reader of the package has to follow, and compare it with its limits: `python -m tests.counts`.
+
+Modules that run are counted by Python's profiler with everything imported before, on mini-ape and six documents.
+"""
+
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import mteb_longembed as longembed
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "mteb_longembed"
+#: What is counted -> the most that it may be.
+LIMITS = {
+    "lines of the package": 22_000,
+    "files of the package": 165,
+    "lines of the tests": 21_600,
+    "modules that run in `mteb run`": 62,
+    "modules that run in `search`": 86,
+    "modules that run in `compare`": 100,
+    "functions of `load`": 73,
+    "files of `load`": 21,
+    "changes of file of `load`": 54,
+    "files that name a setting of a search, at most": 8,
+    "lines with Any": 69,
+    "lines with cast": 12,
+    "lines with getattr": 66,
+    "Head.of in a small `compare`": 28,
+    "resolve in a small `compare`": 34,
+    "Method.__post_init__ in a small `compare`": 400,
+}
+#: A text for each document.
+DOCUMENTS = {f"d{number}": f"Document {number} tells of a key. " * 40 for number in range(6)}
+QUERIES = {f"q{number}": f"Where is key {number}?" for number in range(6)}
+QRELS = {f"q{number}": {f"d{number}": 1} for number in range(6)}
+
+
+class Ran:
+    """The functions of the package that ran, in their order: file and qualified name."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, str]] = []
+
+    def note(self, frame: FrameType, event: str, _: object) -> None:
+        """Note a call."""
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            self.steps.append((frame.f_code.co_filename, frame.f_code.co_qualname))
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How often each function ran."""
+        return Counter(name for _, name in self.steps)
+
+    @property
+    def modules(self) -> set[str]:
+        """The files whose functions ran. What only declares (`<module>`, class bodies) is not counted."""
+        return {file for file, name in self.steps if "<" not in name}
+
+
+@contextmanager
+def profiled() -> Iterator[Ran]:
+    """Note which functions of the package run."""
+    ran = Ran()
+    sys.setprofile(ran.note)
+    try:
+        yield ran
+    finally:
+        sys.setprofile(None)
+
+
+def counted(call: Callable[[], Any]) -> Ran:
+    """Run a call twice, and return which functions ran the second time: the first one imports."""
+    call()
+    with profiled() as ran:
+        call()
+    return ran
+
+
+def search() -> None:
+    """Search six documents by the recommended method."""
+    searcher = longembed.search("mini-ape+hybrid@1k", device="cpu")
+    searcher.add(DOCUMENTS, DOCUMENTS.values())
+    searcher.search("Where is key 3?")
+
+
+def compare() -> None:
+    """Compare the methods for a base on six documents."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = {"corpus": DOCUMENTS, "queries": QUERIES, "qrels": QRELS}
+        longembed.compare(["mini-ape"], **data, output_folder=folder, device="cpu", show=False, quick=True)
+
+
+def mteb_run() -> None:
+    """Run a task with an extended model, as `mteb run` does."""
+    import mteb
+
+    task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
+    with tempfile.TemporaryDirectory() as folder:
+        cache = mteb.ResultCache(folder)
+        mteb.evaluate(
+            mteb.get_model("mini-ape+ntk", device="cpu"), task, cache=cache, show_progress_bar=False
+        )
+
+
+def lines_of(folder: Path) -> tuple[int, int]:
+    """Return the number of lines and of files of Python below a folder."""
+    files = list(folder.rglob("*.py"))
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files), len(files)
+
+
+def counts() -> dict[str, int]:
+    """Return everything that `LIMITS` has a limit for."""
+    from mteb_longembed.encoders.method import SEARCH_SETTINGS
+
+    found = {}
+    found["lines of the package"], found["files of the package"] = lines_of(PACKAGE)
+    found["lines of the tests"], _ = lines_of(ROOT / "tests")
+    found["modules that run in `mteb run`"] = len(counted(mteb_run).modules)
+    found["modules that run in `search`"] = len(counted(search).modules)
+    of_compare = counted(compare)
+    found["modules that run in `compare`"] = len(of_compare.modules)
+    loaded = counted(lambda: longembed.load("mini-ape+pcw@4k", device="cpu")).steps
+    steps = [step for step in loaded if "<" not in step[1].rpartition(".")[2] and "Watcher" not in step[1]]
+    files = [file for file, _ in steps]
+    found["functions of `load`"] = len(set(steps))
+    found["files of `load`"] = len(set(files))
+    found["changes of file of `load`"] = sum(one != other for one, other in pairwise(files))
+    texts = [file.read_text(encoding="utf-8") for file in sorted(PACKAGE.rglob("*.py"))]
+    of_settings = [
+        sum(bool(re.search(rf"\b{setting}\b", text)) for text in texts)
+        for setting in SEARCH_SETTINGS
+        if "_" in setting  # the others are words too
+    ]
+    found["files that name a setting of a search, at most"] = max(of_settings)
+    lines = [line for text in texts for line in text.splitlines()]
+    for word in ("Any", "cast", "getattr"):
+        pattern = re.compile(rf"\b{word}\b(?!.*import)" if word == "Any" else rf"\b{word}\(")
+        found[f"lines with {word}"] = sum(bool(pattern.search(line)) for line in lines)
+    for name in ("Head.of", "resolve", "Method.__post_init__"):
+        found[f"{name} in a small `compare`"] = of_compare.calls[name]
+    return found
+
+
+def main() -> int:
+    """Print each count with its limit; return 1 if one is above it."""
+    found = counts()
+    width = max(map(len, LIMITS))
+    for name, limit in LIMITS.items():
+        print(
+            f"{name:<{width}}  {found[name]:>7,}  at most {limit:>7,}{'  <- above' if found[name] > limit else ''}"
+        )
+    return int(any(found[name] > limit for name, limit in LIMITS.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
