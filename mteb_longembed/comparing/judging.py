@@ -8,7 +8,7 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +225,7 @@ def _family(candidate: Candidate) -> str:
     """Return the name of a candidate without the settings of its variants."""
     if candidate.kind == "bm25" or candidate.method is None:
         return candidate.kind
-    return replace(candidate.method, **dict.fromkeys(_VARIANTS)).label
+    return candidate.method.without(_VARIANTS).label
 
 
 def _hash(*parts: object) -> str:

@@ -189,18 +189,17 @@ class Method:
         if text in (BM25, MTEB_BM25):
             return cls(MTEB_BM25, None)
         base, strategy, target, settings = read_name(text)
+        given: dict[str, Any] = {"target_len": target, **settings}
         if base == MTEB_BM25 and strategy is None:
             _check_known(settings, BM25_SETTINGS, BM25, text)
-            return cls(base, None, target, **settings)
+            return cls(base, None, **given)
         base = full_base(base)
         general = {key: value for key, value in general.items() if value is not None}
         if strategy is None:
             return cls(base, **general)
         if strategy == LEXICAL:
             _check_known(settings, BM25_SETTINGS, LEXICAL, text, beside=_of("base"))
-            return cls(
-                base, strategy, target, **{**split_settings(text, LEXICAL_SETTINGS), **settings, **general}
-            )
+            return cls(base, strategy, **{**split_settings(text, LEXICAL_SETTINGS), **given, **general})
         if strategy not in STRATEGIES:
             raise UnknownNameError("strategy", strategy, [*STRATEGIES, *PRESETS, LEXICAL])
         written = {key: value for key, value in settings.items() if key in MODEL_SETTINGS + SEARCH_SETTINGS}
@@ -304,7 +303,12 @@ class Method:
     @property
     def model(self) -> Self:
         """The method without the settings of a search."""
-        return replace(self, **dict.fromkeys(SEARCH_SETTINGS))
+        return self.without(SEARCH_SETTINGS)
+
+    def without(self, settings: Collection[str]) -> Self:
+        """Return the method with defaults for some settings."""
+        unset: dict[str, Any] = dict.fromkeys(settings)
+        return replace(self, **unset)
 
     @property
     def encoder(self) -> str:

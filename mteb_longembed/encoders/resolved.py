@@ -38,11 +38,12 @@ class Resolved:
         code.
         """
         model = self.method.model.experiment
-        made_by = {"target_len": self.strategy.target_len, "algorithm": algorithm_of(type(self.strategy))}
+        algorithm = algorithm_of(type(self.strategy))
         if self.method.search:
-            made_by["algorithm"] += f"-{SEARCH_VERSION}"
+            algorithm += f"-{SEARCH_VERSION}"
         if self.method.fusion:
-            made_by["algorithm"] += f"-bm25_{MTEB_BM25_VERSION}{BM25_VERSION}"
+            algorithm += f"-bm25_{MTEB_BM25_VERSION}{BM25_VERSION}"
+        made_by = {"target_len": self.strategy.target_len, "algorithm": algorithm}
         return {**model, **made_by, **self.method.search}
 
     @property

@@ -111,8 +111,7 @@ class Encoder:
         self.is_late = self.kind == "late-interaction"
         self.similarity = "dot"
         if not self.has_several_vectors:
-            name = model.similarity_fn_name or "cosine"
-            self.similarity = str(getattr(name, "value", name))
+            self.similarity = str(getattr(model.similarity_fn_name, "value", model.similarity_fn_name))
         # several vectors may be scaled when they are grouped or, in an adapted model, before
         is_grouped = model.head.vectors is not None and model.head.normalize
         self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in model.head.behind)
@@ -313,7 +312,7 @@ def repooled(model: LongModel, pooling: Pooling, counts: TokenCounts | None = No
         head = replace(head, vectors=pooling.vectors, dims=model.truncate_dim)
     if pooling.late:
         head = replace(head, late=True)
-    return with_head(cast("LongSentenceTransformer | LongMultiVectorEncoder", model), head)
+    return with_head(model, head)
 
 
 def highest(rows: sparse.csr_array) -> sparse.csr_array:

@@ -73,8 +73,10 @@ def search_over(encoding: Encoding, resolved: Resolved) -> Scorer:
     if encoding.encoder.kind == "dense":  # others embed no terms
         expansion = QueryExpansion(partial(encoding.text_rows, parts[0].stored))
     # BM25 scores by sentence if the vectors do, and the model itself expands queries
-    by_sentence = "sentences" if method.query == "sentences" else None
-    lexical = PassageBM25(Method(MTEB_BM25, None, window=WINDOW, query=by_sentence), expansion)
+    bm25 = Method(MTEB_BM25, None, window=WINDOW)
+    if method.query == "sentences":
+        bm25 = replace(bm25, query="sentences")
+    lexical = PassageBM25(bm25, expansion)
     hybrid = Hybrid(parts, lexical, method.lexical_weight or LEXICAL_WEIGHT)
     hybrid.lexical.store_as(parts[0].stored.precision)
     hybrid.identity = resolved.identity
