@@ -23,7 +23,14 @@ from mteb_longembed.presets import LEXICAL, PRESETS
 from mteb_longembed.retrieval.experiments import model_meta
 from mteb_longembed.retrieval.lexical import meta_of_bm25
 from mteb_longembed.retrieval.scorer import Scorer, full_name
-from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings, is_bm25, read_name, typed_name
+from mteb_longembed.retrieval.settings import (
+    LEXICAL_WEIGHT,
+    BM25Settings,
+    SearchSettings,
+    is_bm25,
+    read_name,
+    typed_name,
+)
 from mteb_longembed.values import read_tokens
 from mteb_longembed.zoo import ZOO, entry_of, full_base, holds_model
 
@@ -53,7 +60,9 @@ WINDOWS: tuple[str, ...] = (
 QUICK = WINDOWS[:3]
 #: Settings of the hybrid that cost no pass of their own.
 FREE: tuple[Settings, ...] = tuple(
-    {"lexical_weight": weight, "whiten": power} for power in (None, 0.5) for weight in (0.5, 1.0, 2.0)
+    {"lexical_weight": weight, "whiten": power}
+    for power in (None, 0.5)
+    for weight in (0.5, LEXICAL_WEIGHT, 1.0)
 )
 #: The same where every document fits into one window.
 ONE_WINDOW = (

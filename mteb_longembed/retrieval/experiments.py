@@ -27,7 +27,7 @@ from .passage_bm25 import VERSION
 from .settings import SearchSettings, read_name
 
 #: Version of the search algorithms. It is part of the experiment of every name with search settings.
-SEARCH_VERSION = "se10"
+SEARCH_VERSION = "se11"
 _PLAIN = SearchSettings()
 
 

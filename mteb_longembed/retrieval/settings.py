@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mteb_longembed.encoders.checkpoint import Checkpoint
 
 #: Weight of the lexical log-odds relative to the vectors' log-odds, chosen in experiments/methods.md.
-LEXICAL_WEIGHT = 1.0
+LEXICAL_WEIGHT = 0.7
 #: Words of a BM25 window. Consecutive windows share half of them.
 WINDOW = 200
 #: Settings of `MODEL+lexical` that belong to MODEL.

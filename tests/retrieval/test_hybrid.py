@@ -18,7 +18,7 @@ from mteb_longembed.retrieval.hybrid import Hybrid, lexical_evidence, surprise
 from mteb_longembed.retrieval.mteb_search import MTEBSearch
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
-from mteb_longembed.retrieval.settings import BM25Settings
+from mteb_longembed.retrieval.settings import LEXICAL_WEIGHT, BM25Settings
 from mteb_longembed.retrieval.temperature import LEAST, spread
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from tests.own_data import terms_of
@@ -154,7 +154,8 @@ def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     parts = models["fused"].scorer.vectors
     assert len(parts) == len(names) - 2
     of_vectors = [found[f"part {number}"] / part.temperature for number, part in enumerate(parts)]
-    want = np.mean(of_vectors, axis=0) + lexical_evidence(models["bm25"].scorer.log_odds(ASKED["text"]))
+    of_terms = lexical_evidence(models["bm25"].scorer.log_odds(ASKED["text"]))
+    want = np.mean(of_vectors, axis=0) + LEXICAL_WEIGHT * of_terms
     assert found["fused"] == pytest.approx(want, rel=2e-3, abs=2e-3)
 
 
