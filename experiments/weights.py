@@ -33,7 +33,12 @@ from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
 
 RESULTS = Path("experiments/weights.csv")
+#: Measured by others, on collections that developers have not seen.
+KEPT_BACK = Path("experiments/kept_back.csv")
+README = Path("README.md")
 WEIGHTS = (0.35, 0.5, 0.7, 1.0)
+#: How a difference in points is written.
+SIGNED = "{:+z.1f}".format
 #: The methods that a hybrid joins.
 SINGLE = ("base", "windows", "late", "bm25", "lexical")
 #: What the page calls a hybrid -> its method.
@@ -44,7 +49,7 @@ COLUMNS = {
     **{f"with windows, {weight:g}": f"hybrid and windows, {weight:g}" for weight in WEIGHTS[1:]},
 }
 #: Which neighbours of a query's words are left out.
-RULES = ("none", "of frequent", "frequent", "of function words", "all")
+RULES = ("none", "of frequent words", "frequent ones", "of function words", "all of these")
 
 
 class Ruled(QueryExpansion):
@@ -58,11 +63,11 @@ class Ruled(QueryExpansion):
         """Return the weights of the neighbours of query terms that are not left out."""
         found = super().of(terms, own).tocoo()
         left_out = np.zeros(found.nnz, bool)
-        if self.rule in ("of frequent", "all"):
+        if self.rule in ("of frequent words", "all of these"):
             left_out |= np.append(self.frequent, False)[own][found.row]
-        if self.rule in ("frequent", "all"):
+        if self.rule in ("frequent ones", "all of these"):
             left_out |= self.frequent[found.col]
-        if self.rule in ("of function words", "all"):
+        if self.rule in ("of function words", "all of these"):
             left_out |= np.array([term in STOPWORDS_EN_PLUS for term in terms], bool)[found.row]
         kept = (found.data[~left_out], (found.row[~left_out], found.col[~left_out]))
         return sparse.csr_array(kept, shape=found.shape)
@@ -192,32 +197,64 @@ def measure(folder: Path, model: Path, dtype: str) -> None:
 
 
 def page() -> None:
-    """Write the best single method of each collection, what hybrids differ from it, and what is lost by neighbours."""
-    rows = pd.read_csv(RESULTS)
-    scores = rows.pivot(index=["model", "collection"], columns="method", values="score")
-    scores = scores.loc[list(dict.fromkeys(zip(rows["model"], rows["collection"], strict=True)))]
-    single = scores[list(SINGLE)]
-    hybrids = {title: scores[method] - single.max(axis=1) for title, method in COLUMNS.items()}
-    regrets = pd.DataFrame(hybrids)
-    for name, of_model in regrets.groupby("model", sort=False):
-        regrets.loc[(name, "**the worst**"), :] = of_model.min()
-    regrets.insert(
-        0, "best single method", single.idxmax(axis=1) + " " + single.max(axis=1).map("{:.1f}".format)
-    )
-    write_part(PAGE, "weights", _table(regrets.sort_index(level=0, sort_remaining=False)))
+    """Write the differences to the best single method into methods.md and README, and what neighbours are worth."""
+    scores = _scores(RESULTS)
+    regrets = _regrets(scores)
+    kept_back = _regrets(_scores(KEPT_BACK))
+    worst = regrets.groupby(level="model", sort=False).min()
+    worst.index = pd.MultiIndex.from_product([["**the worst**"], worst.index], names=regrets.index.names)
+    write_part(PAGE, "weights", _table(pd.concat([_with_best(regrets, scores), worst])))
+    shown = _with_best(kept_back, _scores(KEPT_BACK))
+    least = kept_back.min().to_frame().T
+    least.index = pd.MultiIndex.from_tuples([("**the worst**", "")], names=regrets.index.names)
+    write_part(PAGE, "kept back", _table(pd.concat([shown, least]).dropna(axis=1, how="all")))
+    lines = []
+    for where, table in ((" ", regrets), (", kept back", kept_back)):
+        for model, of_model in table.groupby(level="model", sort=False):
+            own = of_model[f"{LEXICAL_WEIGHT:g}"].droplevel("model")
+            ends = [
+                f"{SIGNED(own[name])} ({TITLES.get(name, name)})" for name in (own.idxmin(), own.idxmax())
+            ]
+            name = f"{model}{where}".strip()
+            lines.append({"model": name, "collections": len(own), "the worst": ends[0], "the best": ends[1]})
+    write_part(README, "regrets", str(pd.DataFrame(lines).to_markdown(index=False, disable_numparse=True)))
     fewer = {}
-    for kind, own in (("lexical", "lexical"), ("hybrid", f"hybrid, {LEXICAL_WEIGHT:g}")):
-        for rule in RULES[1:]:
-            fewer[f"{kind}, without {rule}"] = scores[f"{kind} without {rule}"] - scores[own]
+    for rule in RULES[1:]:
+        cells = []
+        for kind, own in (("lexical", "lexical"), ("hybrid", f"hybrid, {LEXICAL_WEIGHT:g}")):
+            less = scores[f"{kind} without {rule}"] - scores[own]
+            cells.append(less.map(SIGNED))
+        fewer[rule] = cells[0] + ", " + cells[1]
     write_part(PAGE, "neighbours", _table(pd.DataFrame(fewer)))
+
+
+def _scores(file: Path) -> pd.DataFrame:
+    """Return the scores of a file: a row for each model and collection, a column for each method."""
+    rows = pd.read_csv(file)
+    scores = rows.pivot(index=["model", "collection"], columns="method", values="score")
+    return scores.loc[sorted(dict.fromkeys(zip(rows["model"], rows["collection"], strict=True)))]
+
+
+def _regrets(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return what each hybrid differs from the best single method that was measured."""
+    best = scores[[name for name in SINGLE if name in scores]].max(axis=1)
+    of_columns = {title: scores[name] - best for title, name in COLUMNS.items() if name in scores}
+    return pd.DataFrame(of_columns)
+
+
+def _with_best(regrets: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    """Return regrets with the name and the score of the best single method."""
+    single = scores[[name for name in SINGLE if name in scores]]
+    named = single.idxmax(axis=1) + " " + single.max(axis=1).map("{:.1f}".format)
+    return pd.concat([named.rename("best single method"), regrets], axis=1)
 
 
 def _table(cells: pd.DataFrame) -> str:
     """Return a table of differences by model and collection."""
     numbers = cells.select_dtypes("number").columns
     cells = cells.copy()
-    cells[numbers] = cells[numbers].map("{:+z.1f}".format)
-    shown = cells.fillna("").reset_index()
+    cells[numbers] = cells[numbers].map(SIGNED, na_action="ignore")
+    shown = cells.reset_index().fillna("")
     shown["collection"] = shown["collection"].replace(TITLES)
     return str(shown.to_markdown(index=False, disable_numparse=True))
 
