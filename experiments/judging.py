@@ -16,6 +16,7 @@ import argparse
 import base64
 import json
 import random
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -78,7 +79,11 @@ def measure(folder: Path, model: str, collection: str) -> None:
     """Simulate a collection, and replace what the table has of it."""
     frame = pd.read_parquet(folder / "scores.parquet")
     rows = json.loads((folder / "compare.json").read_text())["candidates"]
-    (default,) = (row["candidate"] for row in rows if row["label"].partition("@")[0] == DEFAULT)
+    labels_of = {row["candidate"]: row["label"] for row in rows}
+    # with a target perhaps, but without settings
+    (default,) = (
+        name for name, label in labels_of.items() if re.fullmatch(rf"{re.escape(DEFAULT)}(@\w+)?", label)
+    )
     scores = frame.pivot(index="query", columns="candidate", values="score")
     labels = frame.drop_duplicates("query").set_index("query")["clusters"].map(list).to_dict()
     about = {"model": model, "collection": collection}

@@ -30,7 +30,9 @@ METHODS = {
     "all windows, idf, whitened": "MODEL+pcw@32768:score=softmax,vectors=window,weights=idf,whiten=0.5",
     "`late`": "MODEL+pcw@32768:query=tokens,vectors=16",
     "`windows:fusion=bm25`": "MODEL+pcw@32768:fusion=bm25,vectors=window",
+    "`windows:fusion=bm25,lexical_weight=1`": "MODEL+pcw@32768:fusion=bm25,lexical_weight=1,vectors=window",
     "`hybrid`": "MODEL+pcw@32768:fusion=bm25,query=tokens,vectors=16",
+    "`hybrid:lexical_weight=1`": "MODEL+pcw@32768:fusion=bm25,lexical_weight=1,query=tokens,vectors=16",
 }
 #: The same for models with late interaction and for sparse models.
 TOKEN_METHODS = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from mteb_longembed.encoders.method import DType, Method
+from mteb_longembed.encoders.method import LEXICAL_WEIGHT, DType, Method
 from mteb_longembed.encoders.positions import ABSOLUTE, positions_of
 from mteb_longembed.encoders.resolved import Resolved, resolve
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
@@ -47,7 +47,9 @@ WINDOWS: tuple[str, ...] = (
 QUICK = WINDOWS[:3]
 #: Settings of the hybrid that cost no pass of their own.
 FREE: tuple[Settings, ...] = tuple(
-    {"lexical_weight": weight, "whiten": power} for power in (None, 0.5) for weight in (0.5, 1.0, 2.0)
+    {"lexical_weight": weight, "whiten": power}
+    for power in (None, 0.5)
+    for weight in (0.5, LEXICAL_WEIGHT, 1.0)
 )
 #: The same where every document fits into one window.
 ONE_WINDOW = (

@@ -110,7 +110,7 @@ def compare(
     if chosen.bm25:
         expanding = list(filter(embeds_terms, bases))
         candidates += bm25_candidates(lengths.longest, expanding, quick=bool(chosen.quick))
-        candidates += free_candidates(candidates) if asked is not None else []
+        candidates += free_candidates(candidates) if asked is not None or not chosen.quick else []
     else:
         candidates = [one for one in candidates if one.is_named or one.kind != "fusion"]
     candidates = in_order(list(dict.fromkeys(candidates)))

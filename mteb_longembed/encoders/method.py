@@ -22,9 +22,9 @@ _SHORT: dict[object, str] = {full: short for short, full in DTYPES.items()}
 #: A compute type by its short spelling; torch's is accepted too.
 DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: _SHORT.get(text, text))]
 #: Weight of the lexical log-odds relative to the vectors' log-odds, chosen in experiments/methods.md.
-LEXICAL_WEIGHT = 1.0
+LEXICAL_WEIGHT = 0.7
 #: Version of the search algorithms. It is part of the experiment of every name with search settings.
-SEARCH_VERSION = "se10"
+SEARCH_VERSION = "se11"
 #: Version of mteb's BM25 whose formula ours takes, and of our BM25 by passage.
 MTEB_BM25_VERSION = "0_3_0"
 BM25_VERSION = "p4"

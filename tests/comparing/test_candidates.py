@@ -1,10 +1,11 @@
 """Which names are tried for a base, in which passes, and what they are called."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mteb_longembed.comparing.candidates import bm25_candidates, candidates_of, named
+from mteb_longembed.comparing.candidates import bm25_candidates, candidates_of, free_candidates, named
 from mteb_longembed.comparing.labels import short_names
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.presets import PRESETS
@@ -34,6 +35,18 @@ def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -
     # a quick comparison has one pass over windows
     assert tails(base, covering=256, quick=True) == ["+none@16", *presets]
     assert [c.name for c in bm25_candidates(600, [base], quick=True)] == ["bm25:window=200"]
+
+
+def test_hybrids_of_other_weights_and_whitened_ones_come_from_the_pass_of_the_hybrid(base) -> None:
+    found, _ = candidates_of(base, covering=256, quick=True)
+    free = free_candidates(found)
+    settings = ["lexical_weight=0.5", "", "lexical_weight=1"]
+    settings += ["lexical_weight=0.5,whiten=0.5", "whiten=0.5", "lexical_weight=1,whiten=0.5"]
+    expected = [f"{base}+hybrid@256:{one}".rstrip(":") for one in settings]
+    assert [c.name for c in free] == [*expected, f"{base}+lexical"]
+    assert {c.passes for c in free[:-1]} == {f"{base}+pcw@256"}
+    # what people name is not varied
+    assert not free_candidates([replace(one, is_named=True) for one in found])
 
 
 def test_one_position_strategy_is_tried_or_all() -> None:

@@ -83,7 +83,9 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     # hybrids, one of which is the best, have temperatures too
     n_encoded.clear()
     both = compare(found, task, tmp_path / "both", bm25=True)
-    assert len(both.summary) == 16 and n_encoded.count(40) == 48
+    assert len(both.summary) == 21 and n_encoded.count(40) == 48
+    # a quick comparison adds BM25 by passage alone
+    assert len(compare(found, task, tmp_path / "both", bm25=True, quick=True).summary) == 15
 
 
 def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tmp_path, monkeypatch) -> None:

@@ -9,11 +9,10 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from mteb.models.model_implementations.bm25 import bm25_s
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.method import Method
-from mteb_longembed.names import MTEB_BM25
+from mteb_longembed.encoders.method import LEXICAL_WEIGHT, Method
+from mteb_longembed.names import MTEB_BM25, Identity
 from mteb_longembed.plugin.search import MTEBSearch
 from mteb_longembed.retrieval.expansion import QueryExpansion
 from mteb_longembed.retrieval.hybrid import Hybrid, lexical_evidence, surprise
@@ -33,7 +32,7 @@ SIZE = 4
 
 def fixed(highest: float, temperature: float) -> Any:
     """Vectors whose scores are the same for each query: from 0 to `highest`."""
-    made = Mock(meta=bm25_s, temperature=temperature, is_late=False)
+    made = Mock(identity=Identity("org/vectors", "1"), temperature=temperature, is_late=False)
     row = np.linspace(0, highest, len(DOCUMENTS), dtype=np.float32)
     made.scores = lambda queries: np.tile(row, (len(queries), 1))
     return made
@@ -155,7 +154,8 @@ def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     parts = models["fused"].scorer.vectors
     assert len(parts) == len(names) - 2
     of_vectors = [found[f"part {number}"] / part.temperature for number, part in enumerate(parts)]
-    want = np.mean(of_vectors, axis=0) + lexical_evidence(models["bm25"].scorer.log_odds(ASKED["text"]))
+    of_terms = lexical_evidence(models["bm25"].scorer.log_odds(ASKED["text"]))
+    want = np.mean(of_vectors, axis=0) + LEXICAL_WEIGHT * of_terms
     assert found["fused"] == pytest.approx(want, rel=2e-3, abs=2e-3)
 
 

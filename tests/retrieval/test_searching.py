@@ -89,9 +89,9 @@ def check(got: dict[str, dict], want: dict[str, dict], error: float, top_k: int 
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "version"),
     [
-        ("+pi@128,whiten=0.5", "dense", "cosine", "-se10"),
+        ("+pi@128,whiten=0.5", "dense", "cosine", "-se11"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,fusion=bm25,lexical_weight=0.4,vectors=4", "hybrid", "MaxSim", "-se10-bm25_0_3_0p4"),
+        ("+pi@128,fusion=bm25,lexical_weight=0.4,vectors=4", "hybrid", "MaxSim", "-se11-bm25_0_3_0p4"),
     ],
 )
 def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, version):
