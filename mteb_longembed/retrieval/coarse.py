@@ -111,6 +111,7 @@ class ProductCodes(Exact):
         self._width = width
         n_codes = -(-width // _OF_A_CODE)
         self._quantizer = faiss.ProductQuantizer(n_codes * _OF_A_CODE, n_codes, _BITS)
+        self._quantizer.cp.min_points_per_centroid = 1  # fewer are not printed as a warning
 
     def _codes(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self._quantizer.compute_codes(self._padded(rows)))

@@ -378,7 +378,7 @@ def _products(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     numpy reads mapped rows in place, and is about as fast as FAISS's flat index, which keeps a copy. Some processors
     need twice as long for a single query vector with one thread, for which FAISS's own kernel is taken.
     """
-    if len(queries) == 1 and torch.get_num_threads() == 1:
+    if len(queries) == 1 and torch.get_num_threads() == 1 and rows.flags.c_contiguous:
         products = np.empty((1, len(rows)), np.float32)
         pointers = map(faiss.swig_ptr, (products, queries, rows))
         faiss.fvec_inner_products_ny(*pointers, rows.shape[1], len(rows))
