@@ -5,6 +5,7 @@ at 384 numbers, beside its 388 of `int8`. The scores of the documents that are f
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Self
 
 import faiss
@@ -175,7 +176,7 @@ class CoarseVectors(CorpusVectors):
         if self._indexed is self._starts:
             return
         bounds = [*self._bounds, self.n_vectors]
-        codes = [self._codes(first, last) for first, last in zip(bounds, bounds[1:], strict=False)]
+        codes = [self._codes(first, last) for first, last in pairwise(bounds)]
         self._index = self.codec.index(np.concatenate(codes))
         self._document = np.repeat(np.arange(len(self), dtype=np.int32), self.counts)
         self._indexed = self._starts

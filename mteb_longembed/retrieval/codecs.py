@@ -23,8 +23,8 @@ _SEED = 0
 #: Numbers from which the borders of its buckets are taken.
 _SAMPLE = 200_000
 _BUCKETS = 16
-#: The share of the first vectors that the range leaves out, the share of later vectors outside that is too much, and how
-#: many of them there must be.
+#: The share of the first vectors that the range leaves out, and the share and number of later ones outside that are too
+#: many.
 _TAIL, _MUCH, _SEVERAL = 0.01, 0.1, 30
 
 
