@@ -6,9 +6,9 @@
     python -m experiments.two_passes windows VECTORS [--vectors N]
 
 `encode` keeps the means of 4 consecutive token states, in windows of 240 tokens. Four of them make the vector of 16
-tokens; with `--fine` each is a vector of its own. Documents are `--chunks` of them, in the order of the texts. `measure`
-builds an index in each precision in FOLDER and asks them in turn, by process time; `windows` does so with one vector for
-each query. Set OMP_NUM_THREADS=1.
+tokens; with `--fine` each is a vector of its own. Documents are `--chunks` of them, in the order of the texts.
+`measure` builds an index in each precision in FOLDER and asks them in turn, by process time; `windows` does so with one
+vector for each query. Set OMP_NUM_THREADS=1.
 """
 
 import argparse

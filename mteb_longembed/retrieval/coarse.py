@@ -1,7 +1,7 @@
 """A coarse first pass over many vectors: which documents may be the best of a query, by codes of few vectors of each.
 
-The means of 8 consecutive vectors of a document stand for them, in 4 bits for each 2 numbers. So a vector takes 12 bytes
-at 384 numbers, beside its 388 of `int8`. The scores of the documents that are found come from all of their vectors.
+The means of 8 consecutive vectors of a document stand for them, in 4 bits for each 2 numbers: 12 bytes a vector of 384
+numbers, beside its 388 of `int8`. The scores of the documents that are found come from all of their vectors.
 """
 
 from collections.abc import Mapping
