@@ -2,11 +2,11 @@
 
     python -m experiments.two_passes encode MODEL TEXTS.jsonl.gz... --to VECTORS
     python -m experiments.two_passes queries MODEL TEXTS.jsonl.gz... --to QUERIES
-    python -m experiments.two_passes measure VECTORS QUERIES FOLDER [--vectors N] [--fine] [--chunks N]
+    python -m experiments.two_passes measure VECTORS QUERIES FOLDER [--vectors N] [--tokens N...] [--chunks N]
     python -m experiments.two_passes windows VECTORS [--vectors N]
 
-`encode` keeps the means of 4 consecutive token states, in windows of 240 tokens. Four of them make the vector of 16
-tokens; with `--fine` each is a vector of its own. Documents are `--chunks` of them, in the order of the texts.
+`encode` keeps the means of 4 consecutive token states, in windows of 240 tokens. They make the vectors of 4, 8 or 16
+tokens. Documents are `--chunks` of them, in the order of the texts.
 `measure` builds an index in each precision in FOLDER and asks them in turn, by process time; `windows` does so with one
 vector for each query. Set OMP_NUM_THREADS=1.
 """
@@ -109,13 +109,18 @@ def scorer_of(queries: list[np.ndarray], precision: Precision) -> VectorScorer:
     return scorer
 
 
-def rows_of(path: Path, n: int, fine: bool) -> Iterator[np.ndarray]:
-    """Yield vectors of length 1, at most `n`, in blocks."""
+def rows_of(path: Path, n: int, tokens: list[int]) -> Iterator[np.ndarray]:
+    """Yield at most `n` vectors of length 1, in blocks: one for each 4, 8 or 16 tokens, one granularity after another."""
     means = np.memmap(path, np.float16, "r").reshape(-1, WIDTH)
-    of_one = 1 if fine else 4
-    means = means[: of_one * min(n, len(means) // of_one)]
-    for start in range(0, len(means), 240_000):
-        yield unit(means[start : start + 240_000].astype(np.float32).reshape(-1, of_one, WIDTH).mean(1))
+    for of_one in tokens:
+        group = of_one // 4
+        for start in range(0, len(means), 240_000):
+            block = means[start : start + 240_000].astype(np.float32)
+            rows = unit(block[: len(block) // group * group].reshape(-1, group, WIDTH).mean(1))[:n]
+            n -= len(rows)
+            if not len(rows):
+                return
+            yield rows
 
 
 def fill(scorer: VectorScorer, blocks: Iterator[np.ndarray], chunks: int) -> None:
@@ -196,7 +201,7 @@ def measure(args: argparse.Namespace) -> None:
         vector_scorer.MANY_VECTORS = 1 << 60 if precision == "fp32" else 1
         folder = args.folder / precision
         if not folder.exists():
-            blocks = rows_of(args.vectors_file, args.vectors, args.fine)
+            blocks = rows_of(args.vectors_file, args.vectors, args.tokens)
             built(folder, scorer_of(asked, precision), blocks, args.chunks)
         one = opened(folder, asked)
         print(f"{precision}: {one._vectors.n_vectors:,} vectors, {len(one._vectors):,} documents")
@@ -248,7 +253,7 @@ def windows(args: argparse.Namespace) -> None:
     """Compare one query vector over mapped windows with FAISS's flat index, and int8 with fp32."""
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
-    every = np.concatenate(list(rows_of(args.vectors_file, args.vectors, True)))
+    every = np.concatenate(list(rows_of(args.vectors_file, args.vectors, [4])))
     sides: dict[str, Callable[[], object]] = {}
     query = every[:1] + every[-1:]
     for precision in ("fp32", "int8"):
@@ -290,7 +295,7 @@ def main() -> None:
     command.add_argument("queries", type=Path)
     command.add_argument("folder", type=Path)
     command.add_argument("--vectors", type=int, default=1_000_000)
-    command.add_argument("--fine", action="store_true", help="a vector for 4 tokens")
+    command.add_argument("--tokens", type=int, nargs="+", default=[16], help="tokens of a vector: 4, 8, 16")
     command.add_argument("--chunks", type=int, default=24, help="vectors of a document")
     command.add_argument("--asked", type=int, default=60, help="queries")
     command.add_argument("--mean-of", type=int, default=coarse.OF_A_MEAN)
