@@ -110,7 +110,7 @@ def scorer_of(queries: list[np.ndarray], precision: Precision) -> VectorScorer:
 
 
 def rows_of(path: Path, n: int, tokens: list[int]) -> Iterator[np.ndarray]:
-    """Yield at most `n` vectors of length 1, in blocks: one for each 4, 8 or 16 tokens, one granularity after another."""
+    """Yield at most `n` vectors of length 1, in blocks: one for each 4, 8 or 16 tokens, one size after another."""
     means = np.memmap(path, np.float16, "r").reshape(-1, WIDTH)
     for of_one in tokens:
         group = of_one // 4
