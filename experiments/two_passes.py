@@ -3,6 +3,7 @@
     python -m experiments.two_passes encode MODEL TEXTS.jsonl.gz... --to VECTORS
     python -m experiments.two_passes queries MODEL TEXTS.jsonl.gz... --to QUERIES
     python -m experiments.two_passes measure VECTORS QUERIES FOLDER [--vectors N] [--tokens N...] [--chunks N]
+    python -m experiments.two_passes peer VECTORS QUERIES FOLDER --python PYTHON
     python -m experiments.two_passes windows VECTORS [--vectors N]
 
 `encode` keeps the means of 4 consecutive token states, in windows of 240 tokens. They make the vectors of 4, 8 or 16
@@ -14,6 +15,7 @@ vector for each query. Set OMP_NUM_THREADS=1.
 import argparse
 import gzip
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -51,6 +53,24 @@ ABOUT: dict[str, Any] = {
     "empty": [],
     "language": "eng",
 }
+#: fast-plaid in an environment of its own: prints the seconds of a build, and of each query with its best ten.
+PLAID = """
+import json, pathlib, sys, time
+import numpy as np, torch
+from fast_plaid import search
+torch.set_num_threads(1)
+folder = pathlib.Path(sys.argv[1])
+rows = torch.from_numpy(np.load(folder / "rows.npy"))
+queries = [torch.from_numpy(one)[None] for one in np.load(folder / "asked.npy", allow_pickle=True)]
+index = search.FastPlaid(str(folder / "plaid"), device="cpu")
+start = time.process_time()
+index.create(list(rows), nbits=int(sys.argv[2]))
+print(json.dumps(time.process_time() - start))
+for query in queries:
+    start = time.process_time()
+    found = index.search(query, top_k=10, show_progress=False)
+    print(json.dumps([time.process_time() - start, [key for key, _ in found[0]]]))
+"""
 
 
 def read(paths: list[Path]) -> Iterator[str]:
@@ -196,7 +216,7 @@ def measure(args: argparse.Namespace) -> None:
     asked = asked_of(args.queries, args.asked)
     print(f"{args.asked} queries of {np.mean(list(map(len, asked))):.0f} tokens")
     sides: dict[str, Callable[[str], np.ndarray]] = {}
-    for precision in PRECISIONS:
+    for precision in args.precisions:
         # the coarse vectors are made here, and kept
         vector_scorer.MANY_VECTORS = 1 << 60 if precision == "fp32" else 1
         folder = args.folder / precision
@@ -215,7 +235,7 @@ def measure(args: argparse.Namespace) -> None:
             pairs = zip(found[other], scores, strict=True)
             same.append(np.mean([shared(*pair) for pair in pairs]))
         print(f"{side}: same best ten as its one pass {same[0]:.4f}, as fp32 {same[1]:.4f}")
-    for precision in PRECISIONS[1:]:
+    for precision in args.precisions[1:]:
         command = [
             sys.executable,
             "-m",
@@ -225,6 +245,56 @@ def measure(args: argparse.Namespace) -> None:
             args.queries,
         ]
         print(precision, subprocess.run(command, capture_output=True, text=True, check=True).stdout, end="")
+
+
+def peer(args: argparse.Namespace) -> None:
+    """Compare two passes with fast-plaid: build, a lone query, the same best ten as the exact product, and size."""
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    asked = asked_of(args.queries, args.asked)
+    rows = np.concatenate(list(rows_of(args.vectors_file, args.vectors, [16])))
+    rows = rows[: len(rows) // args.chunks * args.chunks].reshape(-1, args.chunks, WIDTH)
+    args.folder.mkdir(parents=True, exist_ok=True)
+    np.save(args.folder / "rows.npy", rows)
+    kept = np.empty(len(asked), object)
+    kept[:] = asked
+    np.save(args.folder / "asked.npy", kept, allow_pickle=True)
+    exact = [np.argsort(-(rows @ query.T).max(axis=1).mean(axis=1))[:10] for query in asked]
+    print(f"{rows.shape[0]:,} documents of {args.chunks} vectors, {rows.nbytes / 2**20:,.0f} MB in fp32")
+
+    def report(side: str, build: float, times: list[float], found: list[list[int]], size: int) -> None:
+        same = np.mean([len(np.intersect1d(*pair)) / 10 for pair in zip(exact, found, strict=True)])
+        print(
+            f"{side}: build {build:.1f} s, a query {1000 * statistics.median(times[1:]):.1f} ms, the same best ten "
+            f"{same:.4f}, 1/{rows.nbytes / size:.1f} of fp32",
+            flush=True,
+        )
+
+    vector_scorer.MANY_VECTORS = 1
+    for _ in range(args.rounds):
+        for bits in (4, 2):
+            command = [str(args.python), "-c", PLAID, str(args.folder), str(bits)]
+            ran = subprocess.run(command, capture_output=True, text=True, check=True)
+            build, *answers = [json.loads(line) for line in ran.stdout.splitlines()]
+            times, found = zip(*answers, strict=True)
+            report(
+                f"fast-plaid, {bits} bits", build, list(times), list(found), size_of(args.folder / "plaid")
+            )
+            shutil.rmtree(args.folder / "plaid")
+        for precision in PRECISIONS[1:]:
+            scorer = scorer_of(asked, precision)
+            start = time.process_time()
+            built(args.folder / precision, scorer, iter([rows.reshape(-1, WIDTH)]), args.chunks)
+            build = time.process_time() - start
+            one = opened(args.folder / precision, asked)
+            times, found = [], []
+            for number in range(len(asked)):
+                start = time.process_time()
+                scores = one.best_scores([str(number)], 10)[0]
+                found.append(np.argsort(-scores)[:10])
+                times.append(time.process_time() - start)
+            report(f"two passes, {precision}", build, times, found, size_of(args.folder / precision))
+            shutil.rmtree(args.folder / precision)
 
 
 def ask(args: argparse.Namespace) -> None:
@@ -298,9 +368,20 @@ def main() -> None:
     command.add_argument("--tokens", type=int, nargs="+", default=[16], help="tokens of a vector: 4, 8, 16")
     command.add_argument("--chunks", type=int, default=24, help="vectors of a document")
     command.add_argument("--asked", type=int, default=60, help="queries")
+    command.add_argument("--precisions", nargs="+", default=PRECISIONS, help="fp32 first")
     command.add_argument("--mean-of", type=int, default=coarse.OF_A_MEAN)
     command.add_argument("--of-a-code", type=int, default=coarse._OF_A_CODE)
     command.add_argument("--candidates", type=int, default=coarse._VECTORS, help="vectors of the second pass")
+    command = commands.add_parser("peer", help=peer.__doc__)
+    command.set_defaults(call=peer)
+    command.add_argument("vectors_file", type=Path)
+    command.add_argument("queries", type=Path)
+    command.add_argument("folder", type=Path)
+    command.add_argument("--python", type=Path, required=True, help="of an environment with fast-plaid")
+    command.add_argument("--vectors", type=int, default=141_000)
+    command.add_argument("--chunks", type=int, default=24)
+    command.add_argument("--asked", type=int, default=60)
+    command.add_argument("--rounds", type=int, default=2)
     command = commands.add_parser("ask", help=ask.__doc__)
     command.set_defaults(call=ask)
     command.add_argument("folder", type=Path)
