@@ -116,7 +116,7 @@ def smaller(folder: Path, model: Path) -> None:
     judged = read_judgements(folder / "qrels.jsonl", queries, texts)
     relevant = [{index[key] for key, score in judged[query].items() if score > 0} for query in queries]
     rows, counts = scorer._query_vectors(list(queries.values()))
-    kept = scorer.representation.vectors
+    kept = scorer.stored.rows
     documents = [kept.document(number) for number in range(len(kept))]
     documents = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in documents]
 

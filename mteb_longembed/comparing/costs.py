@@ -46,6 +46,7 @@ class Cost:
             encoded here.
         speed_spread: the range of the measured rounds, as a share of the fastest.
         bytes: mean bytes of a document's vectors, as stored.
+        text_bytes: mean bytes of a document's text, None if not known.
         device: where the speed was measured.
     """
 
@@ -59,6 +60,7 @@ class Cost:
     tokens_per_second: float | None = None
     speed_spread: float = 0.0
     bytes: float | None = None
+    text_bytes: float | None = None
     device: str = ""
 
 

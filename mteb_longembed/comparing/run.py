@@ -20,6 +20,7 @@ from mteb_longembed.encoders.resolved import Resolved
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.split import Split
+from mteb_longembed.retrieval.codecs import bytes_of
 from mteb_longembed.retrieval.encoder import Encoder, Pooling, load_for_search, repooled
 from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.hybrid import Hybrid
@@ -44,6 +45,8 @@ from .ranked import KeptRankings
 
 #: Rounds of a speed measurement.
 _ROUNDS = 3
+#: Characters of the documents whose mean size is that of all.
+_SAMPLED = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -231,6 +234,12 @@ class Runner:
         """Estimated tokens of encoding each term of the documents, for query expansion."""
         return term_tokens(self.splits)
 
+    @cached_property
+    def text_bytes(self) -> float | None:
+        """Mean bytes of a document's text, of a sample."""
+        texts = sampled_texts(self.splits, _SAMPLED)
+        return sum(len(text.encode()) for text in texts) / len(texts) if texts else None
+
     @property
     def _device(self) -> str:
         return self.device or str(get_device_name())
@@ -259,7 +268,11 @@ class Runner:
         # BM25 is added to weighted vectors and to the unchanged model's vectors
         if resolved.method.fusion and resolved.method.weights and cost.vectors and cost.bytes:
             cost = replace(cost, vectors=2 * cost.vectors, bytes=2 * cost.bytes)
-        return cost
+        if resolved.method.query == "tokens" and cost.vectors and cost.bytes:
+            # the vectors of late interaction are kept in int8
+            width = round(cost.bytes / cost.vectors / 4)
+            cost = replace(cost, bytes=cost.vectors * bytes_of("int8", width))
+        return replace(cost, text_bytes=self.text_bytes)
 
     def _measured(self, candidate: Candidate, resolved: Resolved) -> Cost:
         """Count the cost of a model on the documents."""

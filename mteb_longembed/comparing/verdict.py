@@ -352,7 +352,10 @@ def _price(row: Row, rows: Sequence[Row]) -> str:
     if times is not None and not row.is_base:
         parts.append(f"needs {times:.3g} times the operations of the base")
     if is_number(cost.bytes):
-        parts.append(f"keeps {cost.bytes / 1024:,.1f} KB of vectors per document")  # type: ignore[operator]
+        text = ""
+        if is_number(cost.text_bytes):
+            text = f"for {cost.text_bytes / 1024:,.1f} KB of text "  # type: ignore[operator]
+        parts.append(f"keeps {cost.bytes / 1024:,.1f} KB of vectors {text}per document")  # type: ignore[operator]
     if is_number(cost.share_read) and row.kind != "bm25":
         parts.append(f"reads {percent(cost.share_read)} of the text")
     if row.kind == "fusion":

@@ -1,7 +1,8 @@
-"""Optional abilities of scorers: take further documents, drop documents, be saved, show passages by vectors."""
+"""Optional abilities of scorers: take and drop documents, find the best in two passes, be saved, show passages."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -29,6 +30,14 @@ class ShrinkingScorer(Protocol):
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep some of the previous documents, bool `[previous documents]`, and what was fitted."""
+
+
+@runtime_checkable
+class TwoPassScorer(Protocol):
+    """A scorer that need not compare all documents to find the best ones."""
+
+    def best_scores(self, queries: Sequence[str], k: int) -> np.ndarray:
+        """Return `scores` of the documents that may be among the best `k`, and minus infinity for all others."""
 
 
 @runtime_checkable

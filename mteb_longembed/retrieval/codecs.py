@@ -7,6 +7,7 @@
 | `4bit` | `d / 2 + 4` | the buckets of the numbers of the direction to the mean of all vectors, and the distance |
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Protocol, Self
 
@@ -15,11 +16,66 @@ import numpy as np
 from mteb_longembed.encoders.whitening import unit
 from mteb_longembed.values import Precision
 
+_LOGGER = logging.getLogger(__name__)
+
 #: Seed of the rotation and of the sample of `4bit`.
 _SEED = 0
 #: Numbers from which the borders of its buckets are taken.
 _SAMPLE = 200_000
 _BUCKETS = 16
+#: The share of the first vectors that the range leaves out, and the share and number of later ones outside that are too
+#: many.
+_TAIL, _MUCH, _SEVERAL = 0.01, 0.1, 30
+
+
+class Watch:
+    """Whether later vectors lie outside the range of the vectors that a codec was fitted on.
+
+    Args:
+        fitted: what was fitted, and `was` or `were`.
+    """
+
+    def __init__(self, fitted: str) -> None:
+        self._fitted = fitted
+        self._limit = np.inf
+        self._n = 0
+        self._n_outside = 0
+        self._is_on = False
+        self._has_warned = False
+
+    def fit(self, distances: np.ndarray) -> None:
+        """Take the range from the first vectors, by a distance of each."""
+        self._limit = float(np.quantile(distances, 1 - _TAIL))
+
+    def start(self) -> None:
+        """Count from now on: the first documents are complete."""
+        self._is_on = True
+
+    def see(self, distances: np.ndarray) -> None:
+        """Count vectors, and warn once if too many lie outside."""
+        if not self._is_on:
+            return
+        self._n += len(distances)
+        self._n_outside += int((distances > self._limit).sum())
+        if self._has_warned or self._n_outside < max(_MUCH * self._n, _SEVERAL):
+            return
+        self._has_warned = True
+        _LOGGER.warning(
+            "%s fitted on the first documents, and %.0f %% of the vectors added since lie outside the range of those: "
+            "build the index again, with all documents.",
+            self._fitted,
+            100 * self._n_outside / self._n,
+        )
+
+    def state(self) -> np.ndarray:
+        """Return the range and the counts."""
+        return np.array([self._limit, self._n, self._n_outside])
+
+    def restore(self, state: np.ndarray) -> None:
+        """Take over the range and the counts."""
+        self._limit = float(state[0])
+        self._n, self._n_outside = int(state[1]), int(state[2])
+        self.start()
 
 
 class Codec(Protocol):
@@ -36,6 +92,9 @@ class Codec(Protocol):
 
     def encode(self, rows: np.ndarray) -> np.ndarray:
         """Return the codes of vectors `[n, d]`, one row each."""
+
+    def complete(self) -> None:
+        """Take note that the first documents are encoded: further ones may differ from them."""
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Return the vectors of codes, turned as by `turn`, float32 `[n, d]`."""
@@ -65,6 +124,9 @@ class Exact:
     def encode(self, rows: np.ndarray) -> np.ndarray:
         """Return the vectors in fp32."""
         return np.ascontiguousarray(rows, np.float32)
+
+    def complete(self) -> None:
+        """Do nothing."""
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Return the vectors, without a copy."""
@@ -121,6 +183,7 @@ class FourBits(Exact):
         self._rotation = np.zeros((0, 0), np.float32)
         self._borders = np.zeros(0, np.float32)
         self._levels = np.zeros(0, np.float32)
+        self._watch = Watch("the 4-bit codes of the index were")
 
     @property
     def is_fitted(self) -> bool:  # type: ignore[override]
@@ -135,6 +198,7 @@ class FourBits(Exact):
         self._rotation = np.linalg.qr(rng.standard_normal((rows.shape[1],) * 2))[0].astype(np.float32)
         most = max(_SAMPLE // rows.shape[1], 1)
         sampled = rows if len(rows) <= most else rows[rng.choice(len(rows), most, replace=False)]
+        self._watch.fit(np.linalg.norm(sampled - self._mean, axis=1))
         numbers = np.sort((unit(sampled - self._mean) @ self._rotation.T).ravel())
         buckets = np.array_split(numbers, _BUCKETS)
         self._borders = np.array([bucket[0] for bucket in buckets[1:]], np.float32)
@@ -144,6 +208,7 @@ class FourBits(Exact):
         """Return uint8 `[n, ceil(d / 2) + 4]`: two buckets in a byte, and the factor of the levels in fp32."""
         rest = np.asarray(rows, np.float32) - self._mean
         distances = np.linalg.norm(rest, axis=1, keepdims=True)
+        self._watch.see(distances)
         turned = rest @ self._rotation.T / np.maximum(distances, 1e-30)
         buckets = np.searchsorted(self._borders, turned, side="right").astype(np.uint8)
         read = np.linalg.norm(self._levels[buckets], axis=1, keepdims=True)
@@ -152,6 +217,10 @@ class FourBits(Exact):
             buckets = np.pad(buckets, ((0, 0), (0, 1)))
         pairs = buckets[:, ::2] | buckets[:, 1::2] << 4
         return np.concatenate([pairs, factors.view(np.uint8)], axis=1)
+
+    def complete(self) -> None:
+        """Watch from now on whether vectors lie outside the range of the first ones."""
+        self._watch.start()
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Return the vectors turned by the rotation, float32 `[n, d]`."""
@@ -173,12 +242,13 @@ class FourBits(Exact):
         return np.asarray(rows @ self._rotation)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return the mean, the rotation and the buckets."""
+        """Return the mean, the rotation, the buckets, and what is watched."""
         return {
             "mean": self._mean,
             "rotation": self._rotation,
             "borders": self._borders,
             "levels": self._levels,
+            "watch": self._watch.state(),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
@@ -187,6 +257,7 @@ class FourBits(Exact):
         self._rotation = np.array(state["rotation"])
         self._borders = np.array(state["borders"])
         self._levels = np.array(state["levels"])
+        self._watch.restore(state["watch"])
         return self
 
 

@@ -89,6 +89,10 @@ class EncodingScorer(Identified, ABC):
             return np.zeros((0, len(self._vectors)), np.float32)
         return self._scores(queries)
 
+    def candidates(self, queries: Sequence[str], k: int) -> list[np.ndarray] | None:
+        """Return the documents of each query that may be among the best `k`; None for all documents."""
+        return None
+
     @abstractmethod
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
         """Return the scores of at least one query."""

@@ -6,8 +6,10 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from mteb_longembed.encoders.method import LEXICAL_WEIGHT
+from mteb_longembed.encoders.whitening import sampled_rows
 from mteb_longembed.values import Precision
 
+from .coarse import N_SAMPLED
 from .encoding_scorer import EncodingScorer
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Identified, Span
@@ -87,16 +89,44 @@ class Hybrid(Identified):
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """Return the score of each document for each query, float32 `[queries, documents]`."""
+        return self._scores(queries, self.lexical.log_odds(queries))
+
+    def best_scores(self, queries: Sequence[str], k: int) -> np.ndarray:
+        """Return `scores` of the documents that may be among the best `k`, and minus infinity for all others.
+
+        They are the ones that are best by vectors or by BM25.
+        """
+        log_odds = self.lexical.log_odds(queries)
+        found = []
+        for scorer in self.vectors:
+            of_scorer = scorer.candidates(queries, k)
+            if of_scorer is None:
+                return self._scores(queries, log_odds)
+            found.append(of_scorer)
+        n = len(found[0][0])
+        by_terms = np.argpartition(-log_odds, n, axis=1)[:, :n]
+        candidates = [np.unique(np.concatenate(of_query)) for of_query in zip(by_terms, *found, strict=True)]
+        return self._scores(queries, log_odds, candidates)
+
+    def _scores(
+        self, queries: Sequence[str], log_odds: np.ndarray, candidates: Sequence[np.ndarray] | None = None
+    ) -> np.ndarray:
+        """Return the scores of the candidates of each query; None for all documents."""
         few = self._are_few()
-        lexical = lexical_evidence(self.lexical.log_odds(queries), few=few)
+        sample = sampled_rows(len(self._documents), N_SAMPLED)
         dense = []
         for scorer in self.vectors:
+            if candidates is not None:
+                sampled = scorer.scores_of(queries, sample)
+                dense.append(surprise(scorer.candidate_scores(queries, candidates), sampled, few=few))
+                continue
             scores = scorer.scores(queries)
             if scorer.is_late:
-                dense.append(surprise(scores, few=few))
+                dense.append(surprise(scores, scores[:, sample], few=few))
             else:
                 dense.append(scores / np.float32(scorer.temperature))
-        total: np.ndarray = np.mean(dense, axis=0) + np.float32(self.lexical_weight) * lexical
+        evidence = np.float32(self.lexical_weight) * lexical_evidence(log_odds, few=few)
+        total: np.ndarray = np.mean(dense, axis=0) + evidence
         return total
 
     def _take(self, documents: Documents) -> None:
@@ -165,23 +195,30 @@ def lexical_evidence(log_odds: np.ndarray, *, few: bool = False) -> np.ndarray:
     return (excess / np.clip(mean, least, 1)).astype(np.float32)
 
 
-def surprise(scores: np.ndarray, *, few: bool = False) -> np.ndarray:
-    """Return the surprisal of scores `[queries, documents]` among all documents' scores: `-ln(1 - Phi(z))`.
+def surprise(scores: np.ndarray, sampled: np.ndarray | None = None, *, few: bool = False) -> np.ndarray:
+    """Return the surprisal of scores `[queries, documents]` among the scores of all documents: `-ln(1 - Phi(z))`.
 
     `z` is the distance to the median in robust standard deviations. The best of N documents has about `ln N` by chance.
     The robust deviation is at least a tenth of the ordinary one, which takes its place if there are `few` documents: of
-    many equal scores it is 0.
+    many equal scores it is 0. Minus infinity stays.
+
+    Args:
+        scores: the scores.
+        sampled: the scores of a sample of all documents, `[queries, sample]`; None if `scores` are those of all.
+        few: whether there are few documents.
 
     >>> surprise(np.array([[-1.0, 0.0, 1.0, 4.0]])).round().tolist()
     [[0.0, 0.0, 1.0, 4.0]]
     """
     if not scores.size:
         return scores
-    low, middle, high = np.quantile(scores, [0.16, 0.5, 0.84], axis=1)[..., None]
-    deviation = scores.std(axis=1, keepdims=True, dtype=np.float64)
+    sampled = scores if sampled is None else sampled
+    low, middle, high = np.quantile(sampled, [0.16, 0.5, 0.84], axis=1)[..., None]
+    deviation = sampled.std(axis=1, keepdims=True, dtype=np.float64)
     scale = np.maximum((high - low) / 2, _LEAST_DEVIATION * deviation)
     if few:
         scale = deviation
     # scores that differ by rounding are equal
-    scale = np.maximum(scale, _ROUNDING * np.maximum(np.abs(scores).max(axis=1, keepdims=True), 0.1))
-    return -log_ndtr(-(scores - middle) / scale).astype(np.float32)
+    scale = np.maximum(scale, _ROUNDING * np.maximum(np.abs(sampled).max(axis=1, keepdims=True), 0.1))
+    surprisal = -log_ndtr(-(scores - middle) / scale).astype(np.float32)
+    return np.where(np.isneginf(scores), scores, surprisal)

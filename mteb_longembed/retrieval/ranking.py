@@ -9,6 +9,7 @@ import numpy as np
 
 from mteb_longembed.errors import DataError
 
+from .abilities import TwoPassScorer
 from .scorer import Scorer
 
 #: Maximum number of scores in memory.
@@ -17,8 +18,12 @@ MATRIX = 1 << 26
 NEAR = 1e-3
 
 
-def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterator[np.ndarray]:
+def matrices(
+    scorer: Scorer, queries: Sequence[str], n_documents: int, k: int | None = None
+) -> Iterator[np.ndarray]:
     """Yield the scores `[queries, documents]` of consecutive queries.
+
+    With `k`, a scorer may leave out documents that are not among the best `k`: they have minus infinity.
 
     Raises:
         DataError: if the scorer does not return a matrix of numbers of this shape.
@@ -26,7 +31,11 @@ def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterat
     size = max(MATRIX // max(n_documents, 1), 1)
     for start in range(0, len(queries), size):
         of_block = queries[start : start + size]
-        yield _checked(scorer.scores(of_block), (len(of_block), n_documents), scorer)
+        if k is not None and isinstance(scorer, TwoPassScorer):
+            scores = scorer.best_scores(of_block, k)
+        else:
+            scores = scorer.scores(of_block)
+        yield _checked(scores, (len(of_block), n_documents), scorer)
 
 
 def _checked(returned: Any, shape: tuple[int, int], scorer: Scorer) -> np.ndarray:
@@ -67,7 +76,7 @@ def best_documents(
     differently.
     """
     rankings = []
-    for scores in matrices(scorer, queries, n_documents):
+    for scores in matrices(scorer, queries, n_documents, top_k):
         for row in scores:
             candidates = np.flatnonzero(np.isfinite(row))
             if len(candidates) > top_k:

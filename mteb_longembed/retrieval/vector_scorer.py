@@ -1,15 +1,16 @@
 """Score documents by their vectors: one or several per document, adapted to the corpus or not."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
 
 from mteb_longembed.encoders.method import Method
-from mteb_longembed.encoders.whitening import Whitening, unit
+from mteb_longembed.encoders.whitening import Whitening, sampled_rows, unit
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
+from .coarse import N_SAMPLED, CoarseVectors, means
 from .encoder import Pooling
 from .encoding import Encoding
 from .encoding_scorer import EncodingScorer
@@ -18,7 +19,10 @@ from .passages import best_run
 from .scorer import Documents, Span, by_sentence
 from .storage import Reader, Writer
 from .temperature import N_VECTORS, spread
-from .vectors import document_scores
+from .vectors import WindowTokens, document_scores
+
+#: Vectors from which there is a first pass over coarse ones; below, it would not save time (experiments/speed.md).
+MANY_VECTORS = 100_000
 
 
 class VectorScorer(EncodingScorer):
@@ -72,6 +76,8 @@ class VectorScorer(EncodingScorer):
         #: The number of vectors of each measured document.
         self._counts = np.zeros(0, int)
         self._n_measured = 0
+        #: Few vectors for the first of two passes; None below `MANY_VECTORS`.
+        self._coarse: CoarseVectors | None = None
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep the vectors of some of the previous documents, bool `[previous documents]`, and the fitted state."""
@@ -82,6 +88,8 @@ class VectorScorer(EncodingScorer):
             self._lengths = self._lengths[np.repeat(kept, counts)]
             self._counts = counts[kept]
             self._n_measured = len(self._counts)
+        if self._coarse is not None:
+            self._coarse.keep(kept)
 
     # ---- scores ------------------------------------------------------------------------------------------
 
@@ -90,20 +98,58 @@ class VectorScorer(EncodingScorer):
             return by_sentence(self._scores_of, queries)
         return self._scores_of(queries)
 
-    def _scores_of(self, queries: Sequence[str]) -> np.ndarray:
+    def best_scores(self, queries: Sequence[str], k: int) -> np.ndarray:
+        """Return `scores` of the documents that may be among the best `k`, and minus infinity for all others."""
+        candidates = self.candidates(queries, k)
+        if candidates is None:
+            return self.scores(queries)
+        return self.candidate_scores(queries, candidates)
+
+    def candidates(self, queries: Sequence[str], k: int) -> list[np.ndarray] | None:
+        """Return the sorted indices of the documents of each query that may be among the best `k`.
+
+        With many vectors, a first pass over coarse ones finds them. None if all documents are to be compared.
+        """
+        self._prepare()
+        if self._coarse is None:
+            return None
+        n = self._coarse.n_candidates(k)
+        if 4 * n > len(self._vectors):
+            return None
+        found = []
+        for query in queries:
+            rows, _ = self._query_vectors([query])
+            if self._map is None:
+                rows = self._vectors.codec.turn(rows)
+            found.append(self._coarse.candidates(rows, n))
+        return found
+
+    def candidate_scores(self, queries: Sequence[str], candidates: Sequence[np.ndarray]) -> np.ndarray:
+        """Return `scores` of the candidates of each query, sorted indices, and minus infinity for all others."""
+        matrix = np.full((len(queries), len(self._vectors)), -np.inf, np.float32)
+        for row, (query, documents) in enumerate(zip(queries, candidates, strict=True)):
+            matrix[row, documents] = self.scores_of([query], documents)[0]
+        return matrix
+
+    def scores_of(self, queries: Sequence[str], documents: np.ndarray) -> np.ndarray:
+        """Return the scores of some documents, given by their sorted indices, `[queries, documents]`."""
+        self._prepare()
+        return self._scores_of(queries, documents)
+
+    def _scores_of(self, queries: Sequence[str], documents: np.ndarray | None = None) -> np.ndarray:
         rows, counts = self._query_vectors(queries)
         temperature = None
         if self.method.score == "softmax" and self.has_several_vectors:
             temperature = self.temperature
         if not self._scales:
-            return document_scores(self._vectors, rows, temperature, counts=counts)
+            return document_scores(self._vectors, rows, temperature, counts=counts, documents=documents)
         offsets = None
         if self._map is not None:
             # the map of document vectors is folded into the query vectors, which are few
             shift = self._map(np.zeros((1, rows.shape[1]), np.float32))
             offsets = rows @ shift.T
             rows = rows @ (self._map(np.eye(rows.shape[1], dtype=np.float32)) - shift).T
-        return document_scores(self._vectors, rows, temperature, offsets, self._lengths, counts)
+        return document_scores(self._vectors, rows, temperature, offsets, self._lengths, counts, documents)
 
     def _spread(self, queries: Sequence[str]) -> float:
         rows, _ = self._query_vectors(queries)
@@ -123,6 +169,30 @@ class VectorScorer(EncodingScorer):
             self._lengths = np.concatenate(lengths)
             self._counts = self._vectors.counts
             self._n_measured = len(self._vectors)
+        self._fill_coarse()
+
+    def _fill_coarse(self) -> None:
+        """Add the coarse vectors of new documents, if there are many vectors or there were."""
+        vectors = self._vectors
+        is_possible = self.is_late and self.method.score is None and not isinstance(vectors, WindowTokens)
+        if not is_possible or not vectors.counts.all():
+            self._coarse = None
+            return
+        if self._coarse is None:
+            if vectors.n_vectors < MANY_VECTORS:
+                return
+            self._coarse = CoarseVectors()
+            sample = sampled_rows(len(vectors), N_SAMPLED)
+            self._coarse.codec.fit(np.concatenate(list(self._coarse_of(sample))))
+        if len(self._coarse) < len(vectors):
+            self._coarse.append(self._coarse_of(np.arange(len(self._coarse), len(vectors))))
+
+    def _coarse_of(self, documents: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the coarse vectors of some documents, given by their sorted indices."""
+        for counts, rows in self._vectors.some(documents):
+            if self._map is not None:
+                rows = self._map(self._vectors.codec.turn_back(rows))
+            yield from means(unit(rows) if self._scales else rows, counts)
 
     def _mapped(self, rows: np.ndarray) -> np.ndarray:
         """Return vectors of documents or queries in the form for comparison, `[n, d]`."""
@@ -186,6 +256,8 @@ class VectorScorer(EncodingScorer):
         """Write the vectors, and the fitted state."""
         super().save(writer, name)
         writer.array(f"{name}.lengths", self._lengths)
+        if self._coarse is not None:
+            self._coarse.save(writer, f"{name}-coarse")
         if self._map is not None:
             writer.arrays(f"{name}-whitening", {"mean": self._map.mean, "matrix": self._map.matrix})
 
@@ -201,6 +273,9 @@ class VectorScorer(EncodingScorer):
             self._lengths = lengths
             self._counts = self._vectors.counts
             self._n_measured = len(self._vectors)
+        if reader.find(f"{name}-coarse.rows") is not None:
+            self._coarse = CoarseVectors()
+            self._coarse.restore(reader, f"{name}-coarse")
         whitening = reader.arrays(f"{name}-whitening")
         if whitening:
             self._map = Whitening(**whitening)

@@ -5,13 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import BinaryIO
 
+import faiss
 import numpy as np
+import torch
 
 from mteb_longembed.encoders.whitening import MAX_VECTORS, check_finite, sampled_rows
 from mteb_longembed.files import write_at
 from mteb_longembed.values import Precision
 
-from .codecs import CODECS
+from .codecs import CODECS, Exact
 from .joining import all_vectors, best_vector, mean_of_queries, with_the_rest_last
 from .storage import Reader, Writer
 
@@ -61,7 +63,7 @@ class CorpusVectors(ByDocument):
     def __init__(self, precision: Precision = "fp32") -> None:
         super().__init__()
         self.precision = precision
-        self.codec = CODECS[precision]()
+        self.codec = self._new_codec()
         #: The codes of each segment, and the number of vectors before each of them and after all.
         self._segments: list[np.ndarray] = []
         self._bounds = np.zeros(1, int)
@@ -69,6 +71,9 @@ class CorpusVectors(ByDocument):
         #: No codes, with their type and shape.
         self._empty = np.zeros((0, 0), np.float32)
         self._width = 0
+
+    def _new_codec(self) -> Exact:
+        return CODECS[self.precision]()
 
     @property
     def width(self) -> int:
@@ -115,6 +120,7 @@ class CorpusVectors(ByDocument):
         if batch:
             starts.append(self._written(batch, starts[-1][-1]))
         self._starts = np.concatenate(starts)
+        self.codec.complete()
 
     def _written(self, documents: Sequence[np.ndarray], first: int) -> np.ndarray:
         """Write the vectors of documents from the index `first` on, and return the ends of the documents."""
@@ -182,6 +188,22 @@ class CorpusVectors(ByDocument):
             )
             first = last
 
+    def some(self, documents: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield some documents, given by their sorted indices, in blocks as `blocks` does."""
+        n_bytes = BLOCK_BYTES if self.precision == "fp32" else DECODED_BYTES
+        counts = self.counts[documents]
+        most = max(n_bytes // (4 * max(self._width, 1)), 1)
+        for first, last in _groups(np.concatenate([[0], np.cumsum(counts)]), most):
+            starts, ends = self._starts[documents[first:last]], self._starts[documents[first:last] + 1]
+            codes = [self._codes(start, end) for start, end in zip(starts, ends, strict=True)]
+            yield counts[first:last], self.codec.decode(np.concatenate(codes))
+
+    def rows_of(self, documents: np.ndarray) -> np.ndarray:
+        """Return the indices of the vectors of some documents, given by their sorted indices."""
+        counts = self.counts[documents]
+        shifts = self._starts[documents] - np.cumsum(counts) + counts
+        return np.asarray(np.repeat(shifts, counts) + np.arange(counts.sum()))
+
     def _codes(self, first: int, last: int) -> np.ndarray:
         """Return the codes of consecutive vectors of one file, one row each, memory-mapped."""
         if last == first:
@@ -219,7 +241,7 @@ class CorpusVectors(ByDocument):
         stored = reader.settings[f"{name}-stored"]
         self._width = stored["width"]
         self.precision = stored["precision"]
-        self.codec = CODECS[self.precision]()
+        self.codec = self._new_codec()
         self.codec.restore(reader.arrays(f"{name}-codec"))
 
 
@@ -282,6 +304,7 @@ def document_scores(
     offsets: np.ndarray | None = None,
     lengths: np.ndarray | None = None,
     counts: np.ndarray | None = None,
+    documents: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the score of each document for each query, float32 `[queries, documents]`, computed block by block.
 
@@ -296,21 +319,28 @@ def document_scores(
         offsets: offset of each query vector, `[query vectors, 1]`; None for none.
         lengths: norm of each vector, `[vectors]`; None if all are 1.
         counts: number of vectors of each query, whose scores are averaged; None for one each.
+        documents: the sorted indices of the documents to score; None for all.
     """
     query_rows = np.ascontiguousarray(vectors.codec.turn(queries), np.float32)
     if counts is None:
         counts = np.ones(len(query_rows), int)
     starts = np.concatenate([[0], np.cumsum(counts)])
-    matrix = np.empty((len(counts), len(vectors)), np.float32)
+    blocks = vectors.blocks()
+    n_documents = len(vectors)
+    if documents is not None:
+        blocks = vectors.some(documents)
+        n_documents = len(documents)
+        lengths = None if lengths is None else lengths[vectors.rows_of(documents)]
+    matrix = np.empty((len(counts), n_documents), np.float32)
     document = vector = 0
-    for of_documents, rows in vectors.blocks():
+    for of_documents, rows in blocks:
         columns = slice(document, document + len(of_documents))
         norms = None if lengths is None else lengths[vector : vector + len(rows)]
         n_windows = None
         of_units = of_documents
         if isinstance(vectors, WindowTokens):
             n_windows, of_units = vectors.windows(columns.start, columns.stop)
-        for first, last in _query_blocks(starts, BLOCK_SCORES // max(len(rows), 1)):
+        for first, last in _groups(starts, BLOCK_SCORES // max(len(rows), 1)):
             own = slice(starts[first], starts[last])
             scores = _products(query_rows[own], rows)
             if offsets is not None:
@@ -329,10 +359,10 @@ def document_scores(
     return with_the_rest_last(matrix)
 
 
-def _query_blocks(starts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of queries that have at most this many vectors, at least one query each.
+def _groups(starts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of queries or documents that have at most this many vectors, at least one each.
 
-    >>> list(_query_blocks(np.array([0, 2, 4, 9, 10]), 4))
+    >>> list(_groups(np.array([0, 2, 4, 9, 10]), 4))
     [(0, 2), (2, 3), (3, 4)]
     """
     first = 0
@@ -345,8 +375,14 @@ def _query_blocks(starts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
 def _products(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return the products of query vectors and vectors, `[query vectors, vectors]`.
 
-    numpy reads mapped rows in place, and is about as fast as FAISS's flat index, which keeps a copy.
+    numpy reads mapped rows in place, and is about as fast as FAISS's flat index, which keeps a copy. Some processors
+    need twice as long for a single query vector with one thread, for which FAISS's own kernel is taken.
     """
+    if len(queries) == 1 and torch.get_num_threads() == 1 and rows.flags.c_contiguous:
+        products = np.empty((1, len(rows)), np.float32)
+        pointers = map(faiss.swig_ptr, (products, queries, rows))
+        faiss.fvec_inner_products_ny(*pointers, rows.shape[1], len(rows))
+        return products
     if len(queries) <= FEW:
         return np.asarray(rows @ queries.T).T
     return np.asarray(queries @ rows.T)

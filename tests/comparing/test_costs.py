@@ -133,6 +133,19 @@ def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(folde
     assert caches == [None] * 2 and model.embedding_cache is cache
 
 
+def test_vectors_for_tokens_of_the_query_are_counted_at_the_precision_of_a_search(
+    base, task, tmp_path
+) -> None:
+    (late,) = compare([named(f"{base}+gp@64:query=tokens,vectors=5")], task, tmp_path).summary.itertuples()
+    assert late.vectors > 2 and late.bytes == late.vectors * (32 + 4)
+    searcher = mteb_longembed.search(f"{base}+gp@64:query=tokens,vectors=5", device="cpu")
+    texts = [tiny.text(40, 1), tiny.text(9, 2)]
+    searcher.add(["a", "b"], texts)
+    scorer: Any = searcher.scorer
+    assert scorer.stored.rows.n_bytes == searcher.n_vectors * (32 + 4)
+    assert late.text_bytes > 20
+
+
 def test_a_vector_has_the_bytes_that_the_search_keeps(folder) -> None:
     texts = [tiny.text(40, 1), tiny.text(9, 2)]
     for tail in ("gp@64", "gp@64:vectors=5"):

@@ -193,6 +193,8 @@ def test_operations_are_compared_with_those_of_the_own_base() -> None:
 def test_the_price_of_a_base_is_in_kib_and_an_api_has_no_known_operations() -> None:
     (base,) = rows({"bytes": 2.0**20}, of=summary({BASE: 40}, 50))
     assert advice([base]).price == "It keeps 1,024.0 KB of vectors per document, reads 100 % of the text."
+    (beside_text,) = rows({"bytes": 2.0**20, "text_bytes": 2.0**18}, of=summary({BASE: 40}, 50))
+    assert "keeps 1,024.0 KB of vectors for 256.0 KB of text per document" in advice([beside_text]).price
     assert operations_of(replace(base, kind="bm25")) == 0
     assert operations_of(replace(base, kind="api")) == 1e6
 
