@@ -15,7 +15,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import Identity, Settings, is_extended_name
-from mteb_longembed.presets import LEXICAL, PRESETS
+from mteb_longembed.presets import LEXICAL, PRESET_TARGET, PRESETS
 from mteb_longembed.retrieval.make import identity_of
 from mteb_longembed.retrieval.scorer import Identified, Scorer
 from mteb_longembed.values import read_tokens
@@ -190,6 +190,8 @@ class Candidate:
         return self.method
 
 
+#: The target length of presets, in tokens.
+PRESET_LEN = read_tokens("the target of presets", PRESET_TARGET)
 #: The presets of searches with vectors.
 _PRESETS = {key: Method.parse(f"mini-ape+{key}") for key in PRESETS}
 
@@ -248,7 +250,8 @@ def candidates_of(
     Args:
         base: an alias, a hub id or a folder; or a full name.
         strategies: keys of the only strategies to try, or `all`.
-        target: target length in tokens. Default: `covering` for windows, 8 times the trained length for others.
+        target: target length in tokens. Default: 32k or `covering` for windows, whichever is longer, and 8 times the
+            trained length for others.
         covering: the length in tokens that covers most of the documents.
         quick: whether only the presets are tried beside the base.
 
@@ -295,6 +298,8 @@ def _tails(
     trained_len = resolved.strategy.trained_len
     if key == "pcw":
         reach = covering or Strategy.default_target_len(trained_len)
+        if target is None and reach > trained_len:
+            reach = max(reach, PRESET_LEN)  # so a search by a preset reads what a comparison has encoded
         stem = f"pcw@{reach}"
         settings = QUICK if quick else WINDOWS
         if reach <= trained_len:

@@ -47,7 +47,7 @@ from .live import LiveTable
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
 from .run import Result, Runner
-from .schedule import derived_candidates, expected_time, in_order
+from .schedule import Work, derived_candidates, expected_time, in_order, work_of
 from .verdict import Note
 
 
@@ -124,11 +124,12 @@ def compare(
         notes.append(Note("left out", text))
         on_message(text)
 
-    expected = expected_time(runner, lengths) if show else None
+    work = work_of(runner, lengths) if show else {}
+    expected = expected_time(runner, work)
     if expected is not None:
         on_message(expected)
     derives = chosen.bm25 and not chosen.quick and splits[0].is_judged
-    done, n_left = _run_all(runner, lengths, leave_out, bm25=derives, show=show)
+    done, n_left = _run_all(runner, lengths, work, leave_out, bm25=derives, show=show)
     if runner.cache.refused:
         notes.append(Note("caution", f"Finished work is not kept: {runner.cache.refused}"))
     if not done and n_left:
@@ -273,15 +274,30 @@ def _tokenizer_of(base: str) -> PreTrainedTokenizerBase:
 
 
 def _run_all(
-    runner: Runner, lengths: Lengths, leave_out: Callable[[str], None], *, bm25: bool, show: bool
+    runner: Runner,
+    lengths: Lengths,
+    work: Mapping[str, Work],
+    leave_out: Callable[[str], None],
+    *,
+    bm25: bool,
+    show: bool,
 ) -> tuple[list[Result], int]:
     """Run all candidates, and then those derived from the best one.
+
+    Args:
+        runner: the runner.
+        lengths: the lengths of the documents.
+        work: the tokens of each unfinished pass, which the bar counts.
+        leave_out: called with the reason why a candidate did not run.
+        bm25: whether there are derived candidates.
+        show: whether to show a progress bar.
 
     Returns:
         The finished candidates, and how many an interrupt left out.
     """
     done: list[Result] = []
-    begun: set[str] = set()
+    begun: set[str] = set(work)
+    tokens = Counter({name: of_pass.left for name, of_pass in work.items()})
     # the remaining time follows the speed of the whole run, because recent speed differs between strategies
     options = {
         "unit": " tokens",
@@ -292,21 +308,19 @@ def _run_all(
     # a redirected log gets a line at most every 30 seconds
     if not is_terminal(sys.stderr):
         options["mininterval"] = 30.0
-    # the total is not yet known, so nothing is shown before the first candidate
-    bar = tqdm(total=0, delay=1e-9, **options)
+    # nothing is shown before the first candidate
+    bar = tqdm(total=tokens.total(), delay=1e-9, **options)
     table = LiveTable(bar, show=show)
     waiting = list(runner.candidates)
 
-    def run(candidates: Sequence[Candidate], n_term_tokens: int) -> None:
-        """Run candidates. The first one of a pass reads its documents, and `n_term_tokens` for query expansion."""
+    def run(candidates: Sequence[Candidate]) -> None:
+        """Run candidates. The first one of a pass reads its documents."""
         labels = short_names([*runner.candidates, *candidates])
-        ahead = [one for one in candidates if one.passes not in begun]
-        tokens = Counter(
-            {one.passes: lengths.read(one.target_len) for one in ahead if one.resolved is not None}
-        )
-        tokens += Counter({one.passes: n_term_tokens for one in ahead if one.expands_queries})
-        begun.update(tokens)
-        bar.total += tokens.total()
+        new = {one.passes: one for one in candidates if one.resolved is not None and one.passes not in begun}
+        for name, one in new.items() if show else ():  # a pass of a derived candidate
+            tokens[name] = lengths.read(one.target_len)
+            bar.total += tokens[name]
+        begun.update(new)
         for candidate in candidates:
             bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)
             end = bar.n + tokens.pop(candidate.passes, 0)
@@ -321,15 +335,16 @@ def _run_all(
                 if table.is_shown and runner.splits[0].is_judged:
                     table.update(rows_of(done), candidate.id, len(done) + len(waiting) - 1)
             waiting.remove(candidate)
-            # the expected tokens are an estimate, and earlier runs may have read them
-            bar.update(end - bar.n)
+            # the expected tokens are an estimate
+            bar.total += max(bar.n - end, 0)
+            bar.update(max(end - bar.n, 0))
 
     try:
         with bar, shared_bar(bar):
-            run(runner.candidates, runner.term_tokens)
+            run(runner.candidates)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 waiting += derived_candidates(done, runner.splits, leave_out)
-                run(list(waiting), 0)  # the terms have not changed
+                run(list(waiting))
     except KeyboardInterrupt:
         return done, len(waiting)
     return done, 0

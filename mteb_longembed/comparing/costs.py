@@ -22,7 +22,7 @@ from mteb_longembed.word_borders import n_words, word_borders
 #: The share of the text that windows read by default.
 COVERING = 0.95
 #: Tokens of a term that is encoded on its own, special tokens included.
-_TOKENS_PER_TERM = 4
+TOKENS_PER_TERM = 4
 #: Documents that are tokenized together.
 _AT_ONCE = 64
 #: Characters of the sampled documents, from which lengths are estimated.
@@ -124,13 +124,13 @@ def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase
     return Lengths(np.array(lengths or [0]), max(n_all / max(sum(map(len, texts)), 1), 1.0))
 
 
-def term_tokens(splits: Sequence[Split]) -> int:
-    """Estimate the tokens that a model reads to encode each distinct term of the documents once, on its own."""
+def terms_of(splits: Sequence[Split]) -> set[str]:
+    """Return the distinct terms of documents, of a sample of many; a model encodes each once, on its own."""
     terms: set[str] = set()
     for text in sampled_texts(splits, _SAMPLED):
         lowered = text.lower()
         terms.update(lowered[start:end] for start, end in zip(*word_borders(lowered), strict=True))
-    return _TOKENS_PER_TERM * len(terms)
+    return terms
 
 
 def operations(model: LongModel, lengths: np.ndarray) -> float:

@@ -15,8 +15,10 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.devices import tokens_at_once
+from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.model import LongModel
-from mteb_longembed.encoders.resolved import Resolved
+from mteb_longembed.encoders.resolved import Resolved, resolve
+from mteb_longembed.encoders.tokens import estimated_tokens
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.split import Split
@@ -33,18 +35,21 @@ from mteb_longembed.sentences import CHARS_PER_TOKEN, Span
 from .cache import Cache
 from .candidates import Candidate
 from .costs import (
+    TOKENS_PER_TERM,
     Cost,
     count,
     estimate,
     measure,
     sampled_texts,
     share_read_by_bm25,
-    term_tokens,
+    terms_of,
 )
 from .ranked import KeptRankings
 
 #: Rounds of a speed measurement.
 _ROUNDS = 3
+#: Texts whose cached rows are looked up together.
+_AT_ONCE = 256
 #: Characters of the documents whose mean size is that of all.
 _SAMPLED = 1_000_000
 
@@ -193,6 +198,41 @@ class Runner:
         is_enough = not split.is_judged or self.is_deep_enough(split)
         return is_enough and self.cache.find_rankings(candidate.identity, self.asked) is not None
 
+    def work(self, candidate: Candidate, n_tokens: int) -> tuple[int, int]:
+        """Return the tokens that a pass has yet to encode, and all that it reads: documents, and terms for expansion.
+
+        Args:
+            candidate: an unfinished candidate of the pass.
+            n_tokens: the tokens that its model reads of all documents.
+        """
+        unfinished = [
+            one for one in self.candidates if one.passes == candidate.passes and not self.is_finished(one)
+        ]
+        n_left = 0.0
+        encoding = None
+        if candidate.resolved is not None:
+            expected = missing = 0
+            for split in self.splits:
+                encoding = self._encoding(candidate, candidate.resolved, split)
+                texts = split.documents.texts
+                missing += sum(map(estimated_tokens, _not_cached(encoding, texts)))
+                expected += sum(map(estimated_tokens, texts))
+            n_left += n_tokens * missing / max(expected, 1)
+        elif candidate.method is not None:  # only terms
+            of_terms = resolve(Method.parse(candidate.method.encoder))
+            encoding = Encoding(Encoder(lambda: self._model(candidate.passes, of_terms)))
+            encoding.vectors(Pooling())
+        if (
+            encoding is not None
+            and encoding.ours is not None
+            and any(one.expands_queries for one in unfinished)
+        ):
+            read = encoding.ours.model.backbone.token_ids
+            terms = sorted(self._terms)
+            n_left += sum(map(len, read(_not_cached(encoding, terms)) or []))
+            n_tokens += sum(map(len, read(terms) or []))
+        return int(n_left), n_tokens
+
     def speed(self, candidate: Candidate) -> float | None:
         """Return the document tokens that a candidate's model encodes per second; None if not known."""
         try:
@@ -230,9 +270,13 @@ class Runner:
     # ---- costs -------------------------------------------------------------------------------------------
 
     @cached_property
+    def _terms(self) -> set[str]:
+        return terms_of(self.splits)
+
+    @property
     def term_tokens(self) -> int:
         """Estimated tokens of encoding each term of the documents, for query expansion."""
-        return term_tokens(self.splits)
+        return TOKENS_PER_TERM * len(self._terms)
 
     @cached_property
     def text_bytes(self) -> float | None:
@@ -296,3 +340,13 @@ class Runner:
             stored = cost.vectors * n_bytes
         machine = f"{self._device}, {torch.get_num_threads()} threads"
         return replace(cost, tokens_per_second=speed, speed_spread=spread, device=machine, bytes=stored)
+
+
+def _not_cached(encoding: Encoding, texts: Sequence[str]) -> list[str]:
+    """Return the texts whose vectors the embedding cache does not have."""
+    missing = []
+    for start in range(0, len(texts), _AT_ONCE):
+        batch = texts[start : min(start + _AT_ONCE, len(texts))]
+        cached = encoding.cached(batch)
+        missing += [text for text in batch if text not in cached]
+    return missing

@@ -1,11 +1,13 @@
 """Which candidates a comparison runs, in which order, and how long that takes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
+from typing import NamedTuple
 
 import pandas as pd
 
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import InputError, LongEmbedError
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.presets import LEXICAL
 from mteb_longembed.sentences import sentences
@@ -19,22 +21,45 @@ from .summary import resamples_of
 _SENTENCES = 2.0
 
 
-def expected_time(runner: Runner, lengths: Lengths) -> str | None:
-    """Return how long a comparison will take, from a timed sample; None if nothing is left to encode."""
-    tokens: dict[str, int] = {}
+class Work(NamedTuple):
+    """The tokens of a pass."""
+
+    left: int  #: the ones that are yet to be encoded
+    n_tokens: int  #: all, the ones that the embedding cache has among them
+
+
+def work_of(runner: Runner, lengths: Lengths) -> dict[str, Work]:
+    """Return the work of each unfinished pass, by the name of the model that it runs (`Candidate.passes`)."""
+    found: dict[str, Work] = {}
     for one in runner.candidates:
-        if one.resolved is not None and not runner.is_finished(one):
-            tokens.setdefault(one.passes, lengths.read(one.target_len))
-    if not tokens:
+        is_ours = one.resolved is not None or bool(one.expand)
+        if is_ours and one.passes not in found and not runner.is_finished(one):
+            with suppress(LongEmbedError, OSError):  # its error is reported when it runs
+                n_tokens = 0 if one.resolved is None else lengths.read(one.target_len)
+                found[one.passes] = Work(*runner.work(one, n_tokens))
+    return found
+
+
+def expected_time(runner: Runner, work: Mapping[str, Work]) -> str | None:
+    """Return how long a comparison will take, from a timed sample; None if no candidate is left."""
+    waiting = [one for one in runner.candidates if one.resolved is not None and one.passes in work]
+    if not waiting:
         return None
-    speed = runner.speed(next(one for one in runner.candidates if one.passes in tokens))
+    left = sum(one.left for one in work.values())
+    if not left:
+        return f"{len(runner.candidates)} candidates, all vectors from the embedding cache."
+    speed = runner.speed(waiting[0])
     if speed is None:
         return None
-    total = sum(tokens.values())
-    minutes = total / speed / 60
+    minutes = left / speed / 60
     spent = f"about {minutes:,.0f} minutes" if minutes >= 1.5 else "about a minute"
-    n_passes = f"{len(tokens)} passes" if len(tokens) > 1 else "1 pass"
-    return f"{len(runner.candidates)} candidates, {spent} ({n_passes}, {total:,} tokens in all)."
+    n_passes = sum(one.left > 0 for one in work.values())
+    passes = f"{n_passes} passes" if n_passes > 1 else "1 pass"
+    n_tokens = sum(one.n_tokens for one in work.values())
+    what = f"{left:,} tokens to encode"
+    if left < n_tokens:
+        what = f"{left:,} of {n_tokens:,} tokens to encode, the others are in the embedding cache"
+    return f"{len(runner.candidates)} candidates, {spent} ({passes}, {what})."
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -183,13 +183,23 @@ class Encoder:
             done = cast("Any", first).encode(texts, prompt=prompt, **arguments)
             return [list(map(_array, done))] * len(models)
         with torch.inference_mode():
-            engine = self._engine(models, role, documents)
+            engine = self._engine([*models, *self._also_cached(models, role)], role, documents)
             of_text = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
         vectors = []
         for number, model in enumerate(models):
             dims = getattr(model, "truncate_dim", None)
             vectors.append([_array(of_text[text][number][..., :dims]) for text in texts])
         return vectors
+
+    def _also_cached(self, models: Sequence[LongModel], role: Role) -> list[LongModel]:
+        """Return models with further poolings, whose few vectors of a document go to the embedding cache.
+
+        So `compare` encodes nothing again after a search, whichever preset that used.
+        """
+        cuts = role == "document" and self.kind == "dense" and self.cuts_windows
+        if not cuts or models[0].embedding_cache is None or self.has_several_vectors:
+            return []
+        return [model for model in map(self.pooled, _FEW) if model not in models]
 
     def _encode_sparse(
         self, texts: list[str], role: Role, poolings: Sequence[Pooling], documents: Documents
@@ -265,6 +275,8 @@ class Encoder:
         return document_prompt(model) if prompt is None and role == "document" else prompt
 
 
+#: Poolings with few vectors of a document.
+_FEW = (Pooling(), Pooling("window"))
 #: The span of a query, whose characters nobody asks for.
 _WHOLE = np.zeros((1, 2), int)
 
