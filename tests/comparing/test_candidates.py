@@ -17,24 +17,25 @@ def tails(base: str, *given: Any, **options: Any) -> list[str]:
     return [c.name.removeprefix(base) for c in candidates_of(base, *given, **options)[0]]
 
 
-def presets_of(stem: str) -> list[str]:
-    return [stem.replace("pcw", key) for key in ("windows", "late", "hybrid")]
+PRESET_NAMES = ["+windows", "+late", "+hybrid"]
 
 
-def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -> None:
+def test_windows_come_from_one_pass_as_long_as_that_of_presets_or_longer(base) -> None:
     names = tails(base, covering=256)
-    windows = [name for name in names if "@256" in name]
-    expected = {"+pcw@256", "+windows@256:score=softmax", "+pcw@256:weights=idf,whiten=0.5"}
-    assert len(windows) == 14 and expected | {"+hybrid@256:whiten=0.5"} < set(windows)
-    presets = presets_of("+pcw@256")
-    assert windows[:3] == presets and windows[-1] == "+windows@256:size=8"
+    windows = names[1:15]
+    expected = {"+pcw@32768", "+windows:score=softmax", "+pcw@32768:weights=idf,whiten=0.5"}
+    assert len(set(windows)) == 14 and expected | {"+hybrid:whiten=0.5"} < set(windows)
+    assert windows[:3] == PRESET_NAMES and windows[-1] == "+windows:size=8"
     assert names[0] == "+none@16" and names[15:] == ["+ntk@128"]
     found, notes = candidates_of(base, covering=256)
-    assert [c.passes for c in found].count(f"{base}+pcw@256") == 13 and not notes
+    assert [c.passes for c in found].count(f"{base}+pcw@32768") == 13 and not notes
     assert [c.name for c in bm25_candidates(600)] == ["bm25:window=200", "bm25@512"]
     # a quick comparison has one pass over windows
-    assert tails(base, covering=256, quick=True) == ["+none@16", *presets]
+    assert tails(base, covering=256, quick=True) == ["+none@16", *PRESET_NAMES]
     assert [c.name for c in bm25_candidates(600, [base], quick=True)] == ["bm25:window=200"]
+    # what the user asks for, and what the documents need
+    assert tails(base, ["pcw"], 256)[1:4] == [f"{name}@256" for name in PRESET_NAMES]
+    assert tails(base, covering=65536, quick=True)[1:] == [f"{name}@65536" for name in PRESET_NAMES]
 
 
 def test_hybrids_of_other_weights_and_whitened_ones_come_from_the_pass_of_the_hybrid(base) -> None:
@@ -42,9 +43,9 @@ def test_hybrids_of_other_weights_and_whitened_ones_come_from_the_pass_of_the_hy
     free = free_candidates(found)
     settings = ["lexical_weight=0.5", "", "lexical_weight=1"]
     settings += ["lexical_weight=0.5,whiten=0.5", "whiten=0.5", "lexical_weight=1,whiten=0.5"]
-    expected = [f"{base}+hybrid@256:{one}".rstrip(":") for one in settings]
+    expected = [f"{base}+hybrid:{one}".rstrip(":") for one in settings]
     assert [c.name for c in free] == [*expected, f"{base}+lexical"]
-    assert {c.passes for c in free[:-1]} == {f"{base}+pcw@256"}
+    assert {c.passes for c in free[:-1]} == {f"{base}+pcw@32768"}
     # what people name is not varied
     assert not free_candidates([replace(one, is_named=True) for one in found])
 
@@ -69,7 +70,7 @@ def test_a_base_that_does_not_average_tokens_has_no_weights(tmp_path) -> None:
     names = tails(model, covering=128)
     assert (
         not any("weights=" in name or "query=tokens" in name for name in names)
-        and "+pcw@128:whiten=0.5" in names
+        and "+pcw@32768:whiten=0.5" in names
     )
 
 

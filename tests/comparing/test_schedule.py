@@ -1,6 +1,7 @@
 """How much a comparison says that it will encode, and how much it does; what commands encode for each other."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,8 @@ def test_what_is_left_after_an_interrupt_is_what_the_same_call_encodes(
         messages: list[str] = []
         meter.n_tokens, meter.most = 0, most
         options = {"quick": True, "output_folder": tmp_path / "out", "on_message": messages.append}
-        try:
+        with suppress(KeyboardInterrupt):
             mteb_longembed.compare(base, **data, **options, device="cpu", show=True)
-        except KeyboardInterrupt:
-            pass
         (left,) = re.findall(r"([\d,]+)(?: of [\d,]+)? tokens to encode", " ".join(messages))
         said.append(int(left.replace(",", "")))
         ran.append(meter.n_tokens)
