@@ -233,7 +233,16 @@ def _of_method(method: Method) -> Candidate:
 
 
 def of_scorer(scorer: Scorer) -> Candidate:
-    """Return the candidate of a custom scorer or of a run."""
+    """Return the candidate of a custom scorer or of a run.
+
+    Raises:
+        InputError: if it has no name or revision.
+    """
+    if not (hasattr(scorer, "name") and hasattr(scorer, "revision")):
+        raise InputError(
+            "a scorer needs a name and a revision, by which its results are kept (since version 0.10 in place of "
+            f"`meta`), got a {type(scorer).__name__} without: add the attributes."
+        )
     return Candidate(scorer.name, "own", is_named=True, scorer=scorer)
 
 

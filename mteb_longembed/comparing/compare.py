@@ -96,7 +96,7 @@ def compare(
     cache = Cache(folder)
     asked = _asked(splits, chosen, cache)
     chosen = _with_quick(chosen, asked, splits[0], notes)
-    if isinstance(models, (str, Scorer)):
+    if isinstance(models, str) or hasattr(models, "scores"):
         models = [models]
     models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in models or ()]
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]

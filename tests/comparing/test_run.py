@@ -264,3 +264,11 @@ def test_a_printed_command_has_no_way_up_in_its_path(tmp_path, monkeypatch) -> N
     folder = mteb_longembed.compare("bm25", "../here/../data", output_folder=tmp_path / "out", show=False)
     for one in (result, folder):
         assert str(data / "corpus.jsonl") in one.advice.typed and ".." not in one.advice.typed
+
+
+def test_a_scorer_of_version_0_9_is_told_what_it_lacks(task, tmp_path) -> None:
+    old: Any = FirstWords(make_scorer("bm25"))
+    old = type("Old", (), {"fit": old.fit, "scores": old.scores, "passages": old.passages, "meta": None})()
+    for models in (old, [old]):
+        with pytest.raises(InputError, match=r"^a scorer needs a name and a revision.* got a Old without"):
+            compare(models, task, tmp_path)

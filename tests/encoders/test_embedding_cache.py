@@ -286,3 +286,14 @@ def test_a_repository_s_own_code_has_vectors_of_its_own(
     assert not np.allclose(found["off", True], found["on", True])
     for trusts in ("off", "on"):
         assert np.allclose(found[trusts, False], found[trusts, True], atol=1e-6)
+
+
+def test_each_compute_type_has_rows_of_its_own(folder: Path, tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path / "cache")
+    for name in (f"{folder}+pi@64", f"{folder}+pi@64:dtype=bf16"):
+        model = longembed.load(name, device="cpu")
+        model.embedding_cache = cache
+        before = cache.counts.rows_encoded
+        for _ in range(2):
+            model.encode_document(["a text", "another one"])
+        assert cache.counts.rows_encoded == before + 2

@@ -108,6 +108,14 @@ def test_the_best_documents_of_bm25_are_the_hard_ones_first_by_rank_and_then_by_
         assert set.intersection(*names) == {"d0", "d1", *hard}
 
 
+def test_the_hard_ones_are_the_best_hundred_of_each_query(tmp_path) -> None:
+    # the fewer other words, the better
+    texts = ["q0 " * 30, *("q0 " + "x " * number for number in range(1, 400))]
+    root = beir(tmp_path, texts, ["q0"])
+    names = set.intersection(*(set(kept(root, 231, seed)) for seed in range(9)))
+    assert names == {f"d{number}" for number in range(100)}
+
+
 def test_a_sample_leaves_the_task_as_it_is(tmp_path) -> None:
     task = beir_task(folder(tmp_path))
     (whole,) = splits_of(task)

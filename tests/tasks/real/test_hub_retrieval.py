@@ -121,3 +121,10 @@ def test_an_unknown_split_is_refused_before_anything_is_loaded(hub: LoopbackHub)
     with pytest.raises(UnknownNameError, match=r"split of LongEmbedQMSum 'test_256': .*known: test\."):
         LongEmbedQMSum().filter_eval_splits(["test", "test_256"]).load_data()
     assert hub.requests == []
+
+
+@pytest.mark.parametrize("chars", [1009, 991])
+def test_a_mean_length_may_differ_by_one_percent(chars: int) -> None:
+    Size(1, 1000, 1, 4).check("x", {"a": "a" * chars}, {"q": "what"})
+    with pytest.raises(DataError, match=r"^x: expected the published 1 documents of 1000 characters"):
+        Size(1, 1000, 1, 4).check("x", {"a": "a" * (chars + 2 * (chars - 1000) // 9)}, {"q": "what"})
