@@ -81,7 +81,9 @@ def measure(folder: Path, model: str, collection: str) -> None:
     rows = json.loads((folder / "compare.json").read_text())["candidates"]
     labels_of = {row["candidate"]: row["label"] for row in rows}
     # with a target perhaps, but without settings
-    (default,) = (name for name, label in labels_of.items() if re.fullmatch(rf"{re.escape(DEFAULT)}(@\w+)?", label))
+    (default,) = (
+        name for name, label in labels_of.items() if re.fullmatch(rf"{re.escape(DEFAULT)}(@\w+)?", label)
+    )
     scores = frame.pivot(index="query", columns="candidate", values="score")
     labels = frame.drop_duplicates("query").set_index("query")["clusters"].map(list).to_dict()
     about = {"model": model, "collection": collection}
