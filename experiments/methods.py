@@ -54,6 +54,13 @@ TITLES = {
     "qmsum_60": "summaries of meetings",
     "qmsum": "summaries of all meetings",
     "passkey_4096": "passkeys",
+    # smaller ones, for slow models and the laboratory's
+    "chapters_30": "sentences of 30 chapters",
+    "proposals_400": "titles of 400 sections",
+    "qmsum_15": "summaries of 15 meetings",
+    "needle_1024": "hidden facts, 1,024 tokens",
+    "paraphrase_1024": "facts in other words, 1,024 tokens",
+    "passkey_1024": "passkeys, 1,024 tokens",
 }
 #: What the other pages show.
 SHORT_PAGES = (Path("README.md"), Path("docs/adapt.md"))

@@ -7,7 +7,7 @@ COLLECTIONS and MODEL are as for `python -m experiments.methods`. All vectors co
 `compare`, with whose runs it shares the embedding cache; a second run encodes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def split_of(folder: Path) -> Split:
     return split
 
 
-def by_rule(lexical: PassageBM25, expansion: Ruled) -> list[str]:
+def by_rule(lexical: PassageBM25, expansion: Ruled) -> Iterator[str]:
     """Yield the rules, each set on the expansion of a lexical scorer."""
     lexical.scores(["a"])  # reads the documents
     frequencies = lexical._whole._document_frequencies

@@ -118,18 +118,16 @@ def best_run(similarities: np.ndarray, spans: Sequence[Span]) -> Span:
         spans: spans of the chunks, in their order.
     """
     n = min(len(spans), similarities.shape[1])
-    best_span = spans[0]
-    best = -np.inf
-    end = 0
-    for start in range(n):
-        end = max(end, start + 1)
-        while end < n and spans[end][1] - spans[start][0] <= WINDOW_CHARS:
-            end += 1
-        score = similarities[:, start:end].max(axis=1).mean()
-        if score > best:
-            best = score
-            best_span = (spans[start][0], spans[end - 1][1])
-    return best_span
+    starts, ends = np.array(spans[:n]).T
+    counts = np.maximum(np.searchsorted(ends, starts + WINDOW_CHARS, side="right") - np.arange(n), 1)
+    of_chunks = np.ascontiguousarray(similarities[:, :n].T)
+    best = of_chunks.copy()
+    # a run has few chunks, a document many
+    for more in range(1, counts.max()):
+        longer = best[: n - more]
+        np.maximum(longer, of_chunks[more:], out=longer, where=(counts[: n - more] > more)[:, None])
+    start = int(best.mean(axis=1).argmax())
+    return int(starts[start]), int(ends[start + counts[start] - 1])
 
 
 def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
