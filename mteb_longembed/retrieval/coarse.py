@@ -5,7 +5,6 @@ numbers, beside its 388 of `int8`. The scores of the documents that are found co
 """
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, Self
 
 import faiss
@@ -129,6 +128,8 @@ class ProductCodes(Exact):
 class CoarseVectors(CorpusVectors):
     """The coarse vectors of documents, and FAISS's index of them, which is made when they are searched."""
 
+    codec: ProductCodes
+
     def __init__(self) -> None:
         super().__init__("4bit")
         self._index: Any = None
@@ -175,8 +176,6 @@ class CoarseVectors(CorpusVectors):
         """Make FAISS's index, unless the documents are those of the last call."""
         if self._indexed is self._starts:
             return
-        bounds = [*self._bounds, self.n_vectors]
-        codes = [self._codes(first, last) for first, last in pairwise(bounds)]
-        self._index = self.codec.index(np.concatenate(codes))
+        self._index = self.codec.index(self._rows(np.arange(self.n_vectors)))
         self._document = np.repeat(np.arange(len(self), dtype=np.int32), self.counts)
         self._indexed = self._starts
