@@ -22,8 +22,9 @@ _OF_A_CODE = 2
 _BITS = 4
 #: Means that a query vector finds at first.
 _NEAREST = 1_000
-#: Vectors and documents that a query compares in the second pass, at least, and documents for each that is asked for.
-_VECTORS, _DOCUMENTS, _PER_HIT = 20_000, 200, 10
+#: What a query compares in the second pass, at least: vectors, their share, documents, and documents for each that is
+#: asked for. With fewer, less than .995 of the best ten are found (experiments/speed.md).
+_VECTORS, _SHARE, _DOCUMENTS, _PER_HIT = 20_000, 1 / 40, 200, 10
 #: Documents, sampled with a fixed seed, whose coarse vectors the codes are fitted on, and whose scores stand for those
 #: of all documents.
 N_SAMPLED = 1_000
@@ -142,8 +143,8 @@ class CoarseVectors(CorpusVectors):
 
     def n_candidates(self, k: int) -> int:
         """Return how many documents to compare for the best `k`."""
-        of_vectors = _VECTORS * len(self) // (OF_A_MEAN * self.n_vectors)
-        return max(_DOCUMENTS, _PER_HIT * k, of_vectors)
+        share = max(_VECTORS / (OF_A_MEAN * self.n_vectors), _SHARE)
+        return max(_DOCUMENTS, _PER_HIT * k, int(share * len(self)))
 
     def candidates(self, queries: np.ndarray, n: int) -> np.ndarray:
         """Return the sorted indices of the best `n` documents for the vectors of one query `[m, d]`.
