@@ -20,7 +20,7 @@ class Options:
         ignore_identical_ids: ignore a document that has the query's id (BEIR's rule).
         sample: keep N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones.
         strategies: try only these, or all (default: windows over whole documents, and one position strategy).
-        target: the target length in tokens (default: windows 32k, or what reads 95 % of the text if that is more; others
+        target: the target length in tokens (default: windows 32k, or what reads 95 % of the text; others
             8 times the trained length).
         quick: try the base, windows, late, BM25 and the hybrid alone, in one pass over the documents (default: only
             without judgements, or where rankings for judging are kept).

@@ -5,7 +5,6 @@ numbers, beside its 388 of `int8`. The scores of the documents that are found co
 """
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, Self
 
 import faiss
@@ -23,8 +22,9 @@ _OF_A_CODE = 2
 _BITS = 4
 #: Means that a query vector finds at first.
 _NEAREST = 1_000
-#: Vectors and documents that a query compares in the second pass, at least, and documents for each that is asked for.
-_VECTORS, _DOCUMENTS, _PER_HIT = 20_000, 200, 10
+#: What a query compares in the second pass, at least: vectors, their share, documents, and documents for each that is
+#: asked for. With fewer, less than .995 of the best ten are found (experiments/speed.md).
+_VECTORS, _SHARE, _DOCUMENTS, _PER_HIT = 20_000, 1 / 40, 200, 10
 #: Documents, sampled with a fixed seed, whose coarse vectors the codes are fitted on, and whose scores stand for those
 #: of all documents.
 N_SAMPLED = 1_000
@@ -129,6 +129,8 @@ class ProductCodes(Exact):
 class CoarseVectors(CorpusVectors):
     """The coarse vectors of documents, and FAISS's index of them, which is made when they are searched."""
 
+    codec: ProductCodes
+
     def __init__(self) -> None:
         super().__init__("4bit")
         self._index: Any = None
@@ -141,8 +143,8 @@ class CoarseVectors(CorpusVectors):
 
     def n_candidates(self, k: int) -> int:
         """Return how many documents to compare for the best `k`."""
-        of_vectors = _VECTORS * len(self) // (OF_A_MEAN * self.n_vectors)
-        return max(_DOCUMENTS, _PER_HIT * k, of_vectors)
+        share = max(_VECTORS / (OF_A_MEAN * self.n_vectors), _SHARE)
+        return max(_DOCUMENTS, _PER_HIT * k, int(share * len(self)))
 
     def candidates(self, queries: np.ndarray, n: int) -> np.ndarray:
         """Return the sorted indices of the best `n` documents for the vectors of one query `[m, d]`.
@@ -175,8 +177,6 @@ class CoarseVectors(CorpusVectors):
         """Make FAISS's index, unless the documents are those of the last call."""
         if self._indexed is self._starts:
             return
-        bounds = [*self._bounds, self.n_vectors]
-        codes = [self._codes(first, last) for first, last in pairwise(bounds)]
-        self._index = self.codec.index(np.concatenate(codes))
+        self._index = self.codec.index(self._rows(np.arange(self.n_vectors)))
         self._document = np.repeat(np.arange(len(self), dtype=np.int32), self.counts)
         self._indexed = self._starts

@@ -93,6 +93,17 @@ class EncodingScorer(Identified, ABC):
         """Return the documents of each query that may be among the best `k`; None for all documents."""
         return None
 
+    def candidate_scores(self, queries: Sequence[str], candidates: Sequence[np.ndarray]) -> np.ndarray:
+        """Return `scores` of the candidates of each query, sorted indices, and minus infinity for all others."""
+        matrix = np.full((len(queries), len(self._vectors)), -np.inf, np.float32)
+        for row, (query, documents) in enumerate(zip(queries, candidates, strict=True)):
+            matrix[row, documents] = self.scores_of([query], documents)[0]
+        return matrix
+
+    def scores_of(self, queries: Sequence[str], documents: np.ndarray) -> np.ndarray:
+        """Return the scores of some documents, given by their sorted indices, `[queries, documents]`."""
+        return self.scores(queries)[:, documents]
+
     @abstractmethod
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
         """Return the scores of at least one query."""

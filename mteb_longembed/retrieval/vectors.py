@@ -156,12 +156,7 @@ class CorpusVectors(ByDocument):
 
     def sample(self, most: int = MAX_VECTORS) -> np.ndarray:
         """Return all vectors, or `most` sampled with a fixed seed, `[m, d]`."""
-        indices = sampled_rows(self.n_vectors, most)
-        parts = []
-        for first, last in pairwise([*self._bounds, self.n_vectors]):
-            inside = indices[np.searchsorted(indices, first) : np.searchsorted(indices, last)]
-            parts.append(self._codes(first, last)[inside - first])
-        return self.codec.turn_back(self.codec.decode(np.concatenate(parts)))
+        return self.codec.turn_back(self.codec.decode(self._rows(sampled_rows(self.n_vectors, most))))
 
     def document(self, index: int) -> np.ndarray:
         """Return the vectors of one document, `[vectors, d]`."""
@@ -194,15 +189,21 @@ class CorpusVectors(ByDocument):
         counts = self.counts[documents]
         most = max(n_bytes // (4 * max(self._width, 1)), 1)
         for first, last in _groups(np.concatenate([[0], np.cumsum(counts)]), most):
-            starts, ends = self._starts[documents[first:last]], self._starts[documents[first:last] + 1]
-            codes = [self._codes(start, end) for start, end in zip(starts, ends, strict=True)]
-            yield counts[first:last], self.codec.decode(np.concatenate(codes))
+            yield counts[first:last], self.codec.decode(self._rows(self.rows_of(documents[first:last])))
 
     def rows_of(self, documents: np.ndarray) -> np.ndarray:
         """Return the indices of the vectors of some documents, given by their sorted indices."""
         counts = self.counts[documents]
         shifts = self._starts[documents] - np.cumsum(counts) + counts
         return np.asarray(np.repeat(shifts, counts) + np.arange(counts.sum()))
+
+    def _rows(self, indices: np.ndarray) -> np.ndarray:
+        """Return the codes of some vectors, given by their sorted indices."""
+        parts = []
+        for first, last in pairwise([*self._bounds, self.n_vectors]):
+            inside = indices[np.searchsorted(indices, first) : np.searchsorted(indices, last)]
+            parts.append(self._codes(first, last)[inside - first])
+        return np.concatenate(parts)
 
     def _codes(self, first: int, last: int) -> np.ndarray:
         """Return the codes of consecutive vectors of one file, one row each, memory-mapped."""
