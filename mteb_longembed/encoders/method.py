@@ -28,6 +28,8 @@ SEARCH_VERSION = "se11"
 #: Version of mteb's BM25 whose formula ours takes, and of our BM25 by passage.
 MTEB_BM25_VERSION = "0_3_0"
 BM25_VERSION = "p4"
+#: The strategies of searches by BM25 alone: without a model, and with query expansion by one.
+_BM25_ALONE = (None, LEXICAL)
 #: Why several vectors of a document cannot be exported.
 SEVERAL = "several vectors per document cannot be a plain checkpoint: our own modules pool them; use save_pretrained."
 #: Settings of version 0.8, and what took their place.
@@ -103,40 +105,28 @@ class Method:
     params: Settings = field(default_factory=dict)  #: the strategy's own parameters
 
     def __post_init__(self) -> None:
-        if self.is_bm25 and self.query not in (None, "sentences"):
+        is_bm25 = self.strategy in _BM25_ALONE
+        if is_bm25 and self.query not in (None, "sentences"):
             raise InputError(f"bm25's query must be sentences, got {self.query!r}.")
-        read_fields(self, "bm25's " if self.is_bm25 else "")
-        if self.is_bm25:
+        read_fields(self, "bm25's " if is_bm25 else "")
+        typed: dict[str, object] = {}
+        if is_bm25:
             self._check_bm25()
-            return
-        self._set("params", self._read_params())
-        if self.vectors == "window" and not self.strategy_class.CUTS:
-            raise IncompatibleError(
-                f"vectors={self.vectors} needs a strategy that cuts windows, got {self.strategy}; use pcw, or "
-                "vectors=N."
-            )
-        self._leave_out("score", "max")
-        self._leave_out("lexical_weight", LEXICAL_WEIGHT)
-        self._check_search()
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)  # the instance is frozen for others
-
-    def _leave_out(self, name: str, default: object) -> None:
-        """Replace an explicit default by None, so that a method has one name."""
-        if vars(self)[name] == default:
-            self._set(name, None)
+        else:
+            typed["params"] = self._read_params()
+            self._check_search()
+        # a default that is written out is left out
+        defaults = {"score": "softmax" if is_bm25 else "max", "lexical_weight": LEXICAL_WEIGHT}
+        typed.update({name: None for name, default in defaults.items() if vars(self)[name] == default})
+        for name, value in typed.items():
+            object.__setattr__(self, name, value)  # the instance is frozen for others
 
     def _read_params(self) -> Settings:
         declared = self.strategy_class.declared()
         params = {}
         for key, value in self.params.items():
             if key in SEARCH_SETTINGS:
-                others = f", or adapt(NAME, documents, {key}=...)" if key in ("weights", "whiten") else ""
-                raise InputError(
-                    f"{key} changes search and no model, got {key}={value}: leave it out here; it belongs in a name "
-                    f"for mteb_longembed.search(NAME), mteb-longembed search, compare and mteb run{others}."
-                )
+                raise _no_model(key, value)
             if key in _SUCCESSORS:
                 raise InputError(
                     f"{key}= of an older version is {_SUCCESSORS[key]} now, got {key}={value}: write that."
@@ -151,10 +141,14 @@ class Method:
     def _check_bm25(self) -> None:
         if self.window is None and self.score is not None:
             raise InputError(f"score={self.score} needs windows, such as bm25:window=200,score={self.score}.")
-        self._leave_out("score", "softmax")
 
     def _check_search(self) -> None:
-        """Refuse settings that have no effect beside the others."""
+        """Refuse settings that do not fit the strategy, or have no effect beside the others."""
+        if self.vectors == "window" and not self.strategy_class.CUTS:
+            raise IncompatibleError(
+                f"vectors={self.vectors} needs a strategy that cuts windows, got {self.strategy}; use pcw, or "
+                "vectors=N."
+            )
         if self.lexical_weight is not None and self.fusion is None:
             raise InputError(
                 f"lexical_weight needs fusion=bm25, got lexical_weight={self.lexical_weight:g} without it."
@@ -163,11 +157,11 @@ class Method:
             raise InputError(
                 f"query=tokens has no temperature, got temperature={self.temperature:g}: leave one of them out."
             )
-        if self.temperature is not None and self.fusion is None and self.score is None:
+        if self.temperature is not None and self.fusion is None and self.score in (None, "max"):
             raise InputError(
                 f"temperature needs fusion=bm25 or score=softmax, got temperature={self.temperature:g} without them."
             )
-        if self.query == "tokens" and (self.score is not None or self.weights is not None):
+        if self.query == "tokens" and (self.score == "softmax" or self.weights is not None):
             raise InputError(
                 "query=tokens compares each token with its best vector of a document, got it with score=softmax or "
                 "weights: leave one out."
@@ -214,12 +208,13 @@ class Method:
             InputError: as for `parse`, or for a search.
         """
         method = cls.parse(text, **general)
-        if method.is_bm25:
+        if method.strategy in _BM25_ALONE:
             raise InputError(
                 f"{LEXICAL} is a search and no model, got {text}: it is a name for mteb_longembed.search(NAME), "
                 "mteb-longembed search, compare and mteb run."
             )
-        replace(method.model, params={**method.params, **method.search})  # refuses them
+        for key, value in method.search.items():
+            raise _no_model(key, value)
         return method
 
     def check_plain(self) -> None:
@@ -287,7 +282,7 @@ class Method:
     @property
     def is_bm25(self) -> bool:
         """Whether documents are searched by BM25 and no vectors, with or without query expansion by a model."""
-        return self.strategy in (None, LEXICAL)
+        return self.strategy in _BM25_ALONE
 
     @property
     def is_lexical(self) -> bool:
@@ -334,6 +329,15 @@ SETTINGS: dict[str, str] = {
 MODEL_SETTINGS = _of("base") + _of("vectors")
 SEARCH_SETTINGS = _of("search")
 BM25_SETTINGS = _of("bm25")
+
+
+def _no_model(key: str, value: object) -> InputError:
+    """Return the error for a setting of a search in the name or the arguments of a model."""
+    others = f", or adapt(NAME, documents, {key}=...)" if key in ("weights", "whiten") else ""
+    return InputError(
+        f"{key} changes search and no model, got {key}={value}: leave it out here; it belongs in a name for "
+        f"mteb_longembed.search(NAME), mteb-longembed search, compare and mteb run{others}."
+    )
 
 
 def _check_known(

@@ -76,45 +76,8 @@ def fitted(method: Method, base: Base) -> Resolved:
         IncompatibleError: if the strategy, a setting or the vectors do not fit the base.
         InputError: if a length breaks its rule, or if the base is extended already.
     """
-    resolved = (
-        _as_saved(base, base.saved_strategy, method) if base.saved_strategy else _extended(base, method)
-    )
-    _check_search(resolved)
-    return resolved
-
-
-def _check_search(resolved: Resolved) -> None:
-    """Refuse settings of a search that do not fit the base, or can have no effect on its vectors."""
-    base, method = resolved.base, resolved.method
-    of_dense = [key for key in _OF_DENSE if key in method.search]
-    if base.kind != "dense" and of_dense:
-        key = of_dense[-1]
-        raise IncompatibleError(
-            f"{key} changes searches with dense vectors, got {key}={method.search[key]} with {base.name}, a "
-            f"{base.kind} model: leave it out."
-        )
-    if base.kind == "late-interaction" and method.temperature is not None:
-        raise IncompatibleError(
-            f"late interaction has no temperature, got temperature={method.temperature:g} with {base.name}: leave it "
-            "out."
-        )
-    if method.query is not None and resolved.vectors is None:
-        raise InputError(
-            f"query={method.query} compares with parts of a document, so it needs vectors=window or vectors=N: "
-            "add one."
-        )
-    if method.score is not None and resolved.vectors is None:
-        raise InputError(
-            f"score={method.score} joins the vectors of a document, so it needs vectors=window or vectors=N: add one."
-        )
-    if method.weights is not None:
-        check_averages(f"weights={method.weights}", base.name, base.pooling)
-    if method.query == "tokens":
-        check_averages("query=tokens", base.name, base.pooling)
-
-
-def _extended(base: Base, method: Method) -> Resolved:
-    """Return what a method makes from a base that is not extended yet."""
+    if base.saved_strategy is not None:
+        return _as_saved(base, base.saved_strategy, method)
     if base.kind != "dense" and isinstance(method.vectors, int):
         raise IncompatibleError(
             f"vectors=N, which +late and +hybrid have too, averages the tokens of a dense model, got "
@@ -161,7 +124,41 @@ def _extended(base: Base, method: Method) -> Resolved:
         trust_remote_code=base.runs_code,
         params=strategy.settings,
     )
-    return Resolved(base, canonical, strategy)
+    resolved = Resolved(base, canonical, strategy)
+    _check_search(resolved)
+    return resolved
+
+
+def _check_search(resolved: Resolved) -> None:
+    """Refuse settings of a search that do not fit the base, or can have no effect on its vectors."""
+    base, method = resolved.base, resolved.method
+    if not method.search:
+        return
+    of_dense = [key for key in _OF_DENSE if key in method.search]
+    if base.kind != "dense" and of_dense:
+        key = of_dense[-1]
+        raise IncompatibleError(
+            f"{key} changes searches with dense vectors, got {key}={method.search[key]} with {base.name}, a "
+            f"{base.kind} model: leave it out."
+        )
+    if base.kind == "late-interaction" and method.temperature is not None:
+        raise IncompatibleError(
+            f"late interaction has no temperature, got temperature={method.temperature:g} with {base.name}: leave it "
+            "out."
+        )
+    if method.query is not None and resolved.vectors is None:
+        raise InputError(
+            f"query={method.query} compares with parts of a document, so it needs vectors=window or vectors=N: "
+            "add one."
+        )
+    if method.score is not None and resolved.vectors is None:
+        raise InputError(
+            f"score={method.score} joins the vectors of a document, so it needs vectors=window or vectors=N: add one."
+        )
+    if method.weights is not None:
+        check_averages(f"weights={method.weights}", base.name, base.pooling)
+    if method.query == "tokens":
+        check_averages("query=tokens", base.name, base.pooling)
 
 
 def _as_saved(base: Base, strategy: Strategy, method: Method) -> Resolved:
@@ -185,4 +182,6 @@ def _as_saved(base: Base, strategy: Strategy, method: Method) -> Resolved:
         )
     if not base.files.local:
         own = Method(base.name, dtype=method.dtype)  # its repository has a name of its own
-    return Resolved(base, replace(own, **method.search), strategy)
+    resolved = Resolved(base, replace(own, **method.search), strategy)
+    _check_search(resolved)
+    return resolved

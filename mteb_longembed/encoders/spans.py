@@ -13,7 +13,7 @@ from mteb_longembed.sentences import Span
 from .kinds import EmbeddingModel
 from .model import LongModelMixin, LongSentenceTransformer
 from .tokens import Ids, document_prompt
-from .vectors import BOUNDS, Features, check_averages, mean_of_groups, windows_of
+from .vectors import BOUNDS, Features, check_averages, mean_of_groups, vectors_of, windows_of
 from .vectors import spans as spans_of_tokens
 
 
@@ -93,7 +93,7 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
 
 def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[Tensor]]:
     """Yield the indices of each vector's tokens for each row of token ids, special tokens and prompt included."""
-    vectors = model.head.vectors
+    vectors = vectors_of(model)
     if model.kind == "sparse" and model.has_several_vectors:
         vectors = "window"
     for row in rows:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from mteb_longembed.encoders.strategies import Strategy
@@ -244,6 +244,11 @@ def _of_texts(features: Features, batch: TokenBatch, windows: Windows) -> tuple[
     kept = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
     mask = to_device((torch.arange(batch.width) < batch.lengths[:, None]).long(), tokens.device)
     return {**kept, "token_embeddings": tokens, "attention_mask": mask}, batch
+
+
+def vectors_of(model: Iterable[nn.Module]) -> Vectors | None:
+    """Return the content tokens of each vector of one of our models, or `window`; None for one vector."""
+    return next((part.vectors for part in model if isinstance(part, LongPooling)), None)
 
 
 class GroupByDocument(Module):

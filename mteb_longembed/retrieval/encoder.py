@@ -29,7 +29,7 @@ from mteb_longembed.encoders.model import (
 from mteb_longembed.encoders.resolved import Resolved
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.encoders.tokens import document_prompt, sample_texts
-from mteb_longembed.encoders.vectors import check_averages
+from mteb_longembed.encoders.vectors import check_averages, vectors_of
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
 from mteb_longembed.encoders.whole import JoinWindows
 from mteb_longembed.encoders.windows import vector_spans
@@ -113,8 +113,9 @@ class Encoder:
         if not self.has_several_vectors:
             self.similarity = str(getattr(model.similarity_fn_name, "value", model.similarity_fn_name))
         # several vectors may be scaled when they are grouped or, in an adapted model, before
-        is_grouped = model.head.vectors is not None and model.head.normalize
-        self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in model.head.behind)
+        head = model.head
+        is_grouped = head.vectors is not None and head.normalize
+        self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in head.behind)
         self.cuts_windows = model.backbone.cuts
         #: The number of documents with each token, which corpus weights need.
         self.counts: TokenCounts | None = None
@@ -253,7 +254,7 @@ class Encoder:
         """Return the maximum bytes of the vectors of a document of the target length."""
         model = self.pooled(pooling)
         strategy = model.backbone.strategy
-        step = model.head.vectors or (1 if self.is_late else strategy.target_len)
+        step = vectors_of(model) or (1 if self.is_late else strategy.target_len)
         if step == "window":
             # without special tokens; windows of other strategies are as long as the trained length
             step = strategy.trained_len - 2
