@@ -22,9 +22,9 @@ _OF_A_CODE = 2
 _BITS = 4
 #: Means that a query vector finds at first.
 _NEAREST = 1_000
-#: What a query compares in the second pass, at least: vectors, their share, documents, and documents for each that is
-#: asked for. With fewer, less than .995 of the best ten are found (experiments/speed.md).
-_VECTORS, _SHARE, _DOCUMENTS, _PER_HIT = 20_000, 1 / 40, 200, 10
+#: What a query compares in the second pass, at least: vectors, vectors for each root of their number, documents, and
+#: documents for each that is asked for. With fewer, some of the best ten are missed (experiments/speed.md).
+_VECTORS, _PER_ROOT, _DOCUMENTS, _PER_HIT = 20_000, 50, 200, 10
 #: Documents, sampled with a fixed seed, whose coarse vectors the codes are fitted on, and whose scores stand for those
 #: of all documents.
 N_SAMPLED = 1_000
@@ -143,8 +143,9 @@ class CoarseVectors(CorpusVectors):
 
     def n_candidates(self, k: int) -> int:
         """Return how many documents to compare for the best `k`."""
-        share = max(_VECTORS / (OF_A_MEAN * self.n_vectors), _SHARE)
-        return max(_DOCUMENTS, _PER_HIT * k, int(share * len(self)))
+        n_vectors = OF_A_MEAN * self.n_vectors
+        compared = max(_VECTORS, _PER_ROOT * n_vectors**0.5)
+        return max(_DOCUMENTS, _PER_HIT * k, int(len(self) * compared / n_vectors))
 
     def candidates(self, queries: np.ndarray, n: int) -> np.ndarray:
         """Return the sorted indices of the best `n` documents for the vectors of one query `[m, d]`.

@@ -65,7 +65,7 @@ def test_the_ranking_is_that_of_mteb_and_each_model_is_loaded_once_and_alone(
 def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     base, task, tmp_path, monkeypatch, capsys
 ) -> None:
-    found = [c for c in candidates_of(base, ["pcw"], 128)[0] if "pcw" in c.name]
+    found = [c for c in candidates_of(base, ["pcw"], 128)[0] if "pcw" in str(c.method)]
     n_encoded = []
     forward = Engine._forward
 
@@ -101,8 +101,8 @@ def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tm
     task = beir_task(beir(tmp_path / "data", texts, [text[:40] for text in texts]))
     found = compare([base], task, tmp_path / "out", bm25=True, show=True, strategies=["pcw", "gp"], target=32)
     assert not found.texts("left out")
-    (total,) = {total for _, total, _ in seen}
-    assert seen[-1][0] == total
+    assert seen[-1][0] == seen[-1][1]
+    assert sorted(n for n, _, _ in seen) == [n for n, _, _ in seen]
     # the base is read first
     assert next(desc for n, _, desc in seen if n) == "Comparing, base"
 
@@ -201,9 +201,7 @@ def test_where_queries_have_sentences_each_is_also_searched_on_its_own(base, tmp
     by_sentence = f"{base}+lexical:query=sentences"
     assert {near, by_sentence, "bm25:window=200,query=sentences"} < set(result.summary.index)
     assert not result.texts("left out")
-    assert (
-        sum(",query=sentences" in name or "fusion=bm25,query" in name for name in result.summary.index) >= 3
-    )
+    assert sum("query=sentences" in name for name in result.summary.index) >= 4
 
 
 class FirstWords:

@@ -63,6 +63,7 @@ def few(monkeypatch) -> None:
     monkeypatch.setattr(vector_scorer, "MANY_VECTORS", 200)
     monkeypatch.setattr(coarse, "_DOCUMENTS", 12)
     monkeypatch.setattr(coarse, "_VECTORS", 0)
+    monkeypatch.setattr(coarse, "_PER_ROOT", 0)
     monkeypatch.setattr(coarse, "_NEAREST", 16)
 
 
