@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mteb_longembed.encoders.attention import Batch, running
 from mteb_longembed.encoders.long_rotary import LongRotary
-from mteb_longembed.encoders.positions import swap
+from mteb_longembed.encoders.positions import install_positions
 from mteb_longembed.encoders.self_extend import attend, attend_band, self_extend, turns_of
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 
@@ -52,7 +52,7 @@ def extended(
     strategy = STRATEGIES[key](trained_len=TRAINED, target_len=TRAINED if key == "none" else target)
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
-    swap(model, strategy)
+    install_positions(model, strategy)
     return model.to(device), strategy
 
 

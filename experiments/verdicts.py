@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from mteb_longembed.retrieval.lexical import make_bm25
 
 from experiments.measuring import write_part
 from mteb_longembed.comparing.summary import ENOUGH_SHARE, MARGIN
@@ -25,6 +24,7 @@ from mteb_longembed.evaluation import resampling
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.resampling import Labels, resample
 from mteb_longembed.evaluation.split import splits_of
+from mteb_longembed.retrieval.make import make_bm25
 
 RESULTS = Path("experiments/verdicts.csv")
 PAGE = Path("experiments/verdicts.md")

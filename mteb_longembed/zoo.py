@@ -157,8 +157,10 @@ def full_base(name: str) -> str:
     >>> full_base("e5-base"), full_base("all-MiniLM-L6-v2")
     ('e5-base', 'sentence-transformers/all-MiniLM-L6-v2')
     """
+    if name in ZOO:
+        return name
     check_no_settings(name)
-    if re.search(r"[/\\]", name) or name in ZOO or is_folder(name):
+    if re.search(r"[/\\]", name) or is_folder(name):
         return name
     if name in (*PRESETS, LEXICAL):
         raise InputError(f"{name} is a preset, which needs a model, such as mini-rope+{name}: name one.")

@@ -15,9 +15,9 @@ import pytest
 import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import list as listing
+from mteb_longembed.encoders.method import SETTINGS
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import SEARCH_SETTINGS
 from mteb_longembed.tasks import TASKS
 from mteb_longembed.zoo import ZOO
 
@@ -67,7 +67,7 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
     for key, kind in STRATEGIES.items():
         assert f"\n  {key}" in shown
         assert all(f" {name}=" in shown for name in kind.declared())
-    assert all(f" {name}=" in shown for name in SEARCH_SETTINGS)
+    assert all(f" {name}=" in shown for name in SETTINGS)
     assert all(f"\n  {alias} " in shown and entry.hub_id in shown for alias, entry in ZOO.items())
     assert all(f"\n  {task.metadata.name} " in shown for task in TASKS)
     assert cli.main(["list", "--json"]) == 0

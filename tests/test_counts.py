@@ -82,7 +82,7 @@ def test_a_reader_of_load_follows_few_functions_through_few_files(name: str) -> 
 @pytest.mark.parametrize("call", [longembed.load, mteb.get_model], ids=["load", "get_model"])
 def test_a_name_is_parsed_once_and_weights_are_hashed_at_most_once(call, base: Path) -> None:
     first, second = (cost(lambda: call(f"{base}+gp@1024"), base) for _ in range(2))
-    assert first.calls["ModelName.parse"] == second.calls["ModelName.parse"] == 1
+    assert first.calls["Method.parse"] == second.calls["Method.parse"] == 1
     weights = str(base / "model.safetensors")  # which other code than Python's opens to load them
     assert max(first.opened[weights], second.opened[weights]) <= 1
 
@@ -92,7 +92,7 @@ def test_one_run_hashes_the_weights_of_a_local_model_once(base: Path, tmp_path: 
     monkeypatch.setattr(sys, "argv", [*line, "--output-folder", str(tmp_path / "results"), "-v", "0"])
     run = cost(mteb_main, base)
     assert list((tmp_path / "results").rglob("LongEmbedPasskey.json")), "nothing was run"
-    assert run.calls["Files.hashed"] == 1 and 1 <= run.calls["ModelName.parse"] <= 2
+    assert run.calls["Files.hashed"] == 1 and 1 <= run.calls["Method.parse"] <= 2
     assert max(run.opened.values()) <= 8
 
 

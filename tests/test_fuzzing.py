@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import mteb_longembed as longembed
 from mteb_longembed.data.check import read_queries
-from mteb_longembed.encoders.build import load_checkpoint
+from mteb_longembed.encoders.build import load_resolved
 from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.resolved import resolve
 from mteb_longembed.encoders.strategies import STRATEGIES
@@ -126,7 +126,7 @@ class Targets:
         (folder / name).unlink()
         (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
         given_name = Method(str(folder)) if good == self.saved else Method.parse_model(f"{folder}+pi")
-        return load_checkpoint(resolve(given_name), device="cpu")
+        return load_resolved(resolve(given_name), device="cpu")
 
     def lines(self) -> st.SearchStrategy[bytes]:
         good = {"qid": "q1", "text": "one"}

@@ -22,10 +22,6 @@ ALLOWED = {
         "mteb",
         "create_dataloader hands queries to encoders; mteb exports it nowhere else",
     ),
-    "_ISO3_TO_LANG": (
-        "mteb.models.model_implementations.bm25",
-        "stop words and stemmer of mteb's BM25, by language",
-    ),
     "_TASKS_REGISTRY": ("mteb.get_tasks", "our tasks are registered in it; mteb has no function for that"),
     "_build_registry": ("mteb.benchmarks.get_benchmark", "our benchmarks are registered by replacing it"),
     "_create_summary_table": (

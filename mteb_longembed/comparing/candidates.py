@@ -212,7 +212,7 @@ def named(name: str, base: str = "") -> Candidate:
 
             mteb.get_model_meta(name)  # raises: nothing in it can be extended
         return Candidate(name, "api")
-    return _of_method(replace(method, base=base or method.base))
+    return _of_method(method.having(base=base or method.base))
 
 
 def _of_method(method: Method) -> Candidate:
@@ -228,7 +228,7 @@ def _of_method(method: Method) -> Candidate:
     elif replace(resolved.method, trust_remote_code=False) == plain:
         kind = "base"
     # the base as the user wrote it, then the strategy and parameters of the canonical name
-    typed = replace(resolved.method, base=method.base)
+    typed = resolved.method.having(base=method.base)
     return Candidate(typed.label, kind, typed, resolved)
 
 

@@ -50,7 +50,7 @@ from .ranked import KeptRankings
 _ROUNDS = 3
 #: Texts whose cached rows are looked up together.
 _AT_ONCE = 256
-#: Characters of the documents whose mean size is that of all.
+#: Characters of the documents whose mean size is measured.
 _SAMPLED = 1_000_000
 
 

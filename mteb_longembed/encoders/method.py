@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -114,7 +115,8 @@ class Method:
             self._check_bm25()
         else:
             typed["params"] = self._read_params()
-            self._check_search()
+            if self.search or self.vectors is not None:
+                self._check_search()
         # a default that is written out is left out
         defaults = {"score": "softmax" if is_bm25 else "max", "lexical_weight": LEXICAL_WEIGHT}
         typed.update({name: None for name, default in defaults.items() if vars(self)[name] == default})
@@ -299,6 +301,12 @@ class Method:
     def model(self) -> Self:
         """The method without the settings of a search."""
         return self.without(SEARCH_SETTINGS)
+
+    def having(self, **typed: Any) -> Self:
+        """Return the method with other values, which are typed and checked already: what its base determines."""
+        other = copy.copy(self)
+        vars(other).update(typed)
+        return other
 
     def without(self, settings: Collection[str]) -> Self:
         """Return the method with defaults for some settings."""

@@ -114,8 +114,7 @@ def fitted(method: Method, base: Base) -> Resolved:
     dtype = method.dtype
     if dtype is not None and DTYPES[dtype] == str(base.config.dtype).removeprefix("torch."):
         dtype = None
-    canonical = replace(
-        method,
+    canonical = method.having(
         base=base.name,
         target_len=strategy.target_len,
         trained_len=trained_len,
@@ -125,15 +124,14 @@ def fitted(method: Method, base: Base) -> Resolved:
         params=strategy.settings,
     )
     resolved = Resolved(base, canonical, strategy)
-    _check_search(resolved)
+    if method.search:
+        _check_search(resolved)
     return resolved
 
 
 def _check_search(resolved: Resolved) -> None:
     """Refuse settings of a search that do not fit the base, or can have no effect on its vectors."""
     base, method = resolved.base, resolved.method
-    if not method.search:
-        return
     of_dense = [key for key in _OF_DENSE if key in method.search]
     if base.kind != "dense" and of_dense:
         key = of_dense[-1]
@@ -183,5 +181,6 @@ def _as_saved(base: Base, strategy: Strategy, method: Method) -> Resolved:
     if not base.files.local:
         own = Method(base.name, dtype=method.dtype)  # its repository has a name of its own
     resolved = Resolved(base, replace(own, **method.search), strategy)
-    _check_search(resolved)
+    if method.search:
+        _check_search(resolved)
     return resolved

@@ -175,7 +175,7 @@ class CoarseVectors(CorpusVectors):
         return np.sort(found[np.argpartition(-totals, n - 1)[:n]])
 
     def _pack(self) -> None:
-        """Make FAISS's index, unless the documents are those of the last call."""
+        """Make FAISS's index, unless the documents have not changed."""
         if self._indexed is self._starts:
             return
         self._index = self.codec.index(self._rows(np.arange(self.n_vectors)))

@@ -204,7 +204,7 @@ def surprise(scores: np.ndarray, sampled: np.ndarray | None = None, *, few: bool
 
     Args:
         scores: the scores.
-        sampled: the scores of a sample of all documents, `[queries, sample]`; None if `scores` are those of all.
+        sampled: the scores of a sample of all documents, `[queries, sample]`; None if `scores` cover all.
         few: whether there are few documents.
 
     >>> surprise(np.array([[-1.0, 0.0, 1.0, 4.0]])).round().tolist()

@@ -129,7 +129,7 @@ def test_mpnet_pads_with_row_1_whatever_its_configuration_says(tmp_path):
     texts = [tiny.text(n) for n in (5, LO, LO + 9)]
     for key in ("none", "pcw"):
         model = longembed.extend(base, key)
-        assert model.checkpoint.strategy.trained_len == LO
+        assert model.resolved.strategy.trained_len == LO
         same_vectors(model.encode(texts), longembed.extend(want, key).encode(texts))
 
 

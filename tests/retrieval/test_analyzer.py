@@ -102,3 +102,15 @@ def test_a_forgotten_text_leaves_the_forms_and_terms_of_the_others() -> None:
     again = "new lamps and lighted lights"
     assert analyzer.analyze(again).ids.tolist() == other.analyze(again).ids.tolist() == [2, 3, 0, 0]
     assert analyzer.known_forms == other.known_forms
+
+
+def test_languages_have_the_stemmer_and_the_stop_words_of_mtebs_bm25() -> None:
+    from mteb.models.model_implementations.bm25 import _ISO3_TO_LANG
+
+    for code in (*_ISO3_TO_LANG, "pol"):
+        stop_words, stemmer, _ = _ISO3_TO_LANG.get(code, (None, None, None))
+        found = Language.of(f"{code}-Latn")
+        assert found.stemmer == stemmer
+        assert found.stop_words == frozenset(
+            bm25s.tokenization.Tokenizer(stopwords=stop_words or []).stopwords
+        )

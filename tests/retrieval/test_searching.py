@@ -16,7 +16,7 @@ from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.plugin import search as mteb_search
+from mteb_longembed.evaluation import split
 from mteb_longembed.plugin.search import MTEBSearch
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
@@ -204,12 +204,12 @@ def test_one_document_is_searched_without_a_map(folder, caplog) -> None:
 
 def test_texts_without_titles_are_read_where_they_are(monkeypatch) -> None:
     written: list[object] = []
-    monkeypatch.setattr(mteb_search, "stored_texts", lambda rows: written.append(rows) or stored_texts(rows))
+    monkeypatch.setattr(split, "stored_texts", lambda rows: written.append(rows) or stored_texts(rows))
     titled = corpus(0)
     metadata = WHERE["task_metadata"]
-    bare = mteb_search.documents_of(titled.remove_columns("title"), metadata, "default")
+    bare = split.documents_of(titled.remove_columns("title"), metadata, "default")
     assert not written and list(bare.texts) == titled["text"][:]
-    assert list(mteb_search.documents_of(titled, metadata, "default").texts) == list(bare.texts) and written
+    assert list(split.documents_of(titled, metadata, "default").texts) == list(bare.texts) and written
 
 
 # ---- queries by sentence -----------------------------------------------------------------------------------
