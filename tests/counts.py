@@ -20,22 +20,22 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mteb_longembed"
 #: What is counted -> the most that it may be.
 LIMITS = {
-    "lines of the package": 22_000,
-    "files of the package": 165,
-    "lines of the tests": 21_600,
-    "modules that run in `mteb run`": 62,
-    "modules that run in `search`": 86,
-    "modules that run in `compare`": 100,
+    "lines of the package": 23_100,
+    "files of the package": 164,
+    "lines of the tests": 22_100,
+    "modules that run in `mteb run`": 50,
+    "modules that run in `search`": 60,
+    "modules that run in `compare`": 80,
     "functions of `load`": 73,
     "files of `load`": 21,
     "changes of file of `load`": 54,
-    "files that name a setting of a search, at most": 8,
-    "lines with Any": 69,
-    "lines with cast": 12,
-    "lines with getattr": 66,
-    "Head.of in a small `compare`": 28,
-    "resolve in a small `compare`": 34,
-    "Method.__post_init__ in a small `compare`": 400,
+    "files that name a setting of a search, at most": 5,
+    "lines with Any": 117,
+    "lines with cast": 10,
+    "lines with getattr": 33,
+    "Head.of in a small `compare`": 6,
+    "resolve in a small `compare`": 7,
+    "Method.__post_init__ in a small `compare`": 50,
 }
 #: A text for each document.
 DOCUMENTS = {f"d{number}": f"Document {number} tells of a key. " * 40 for number in range(6)}

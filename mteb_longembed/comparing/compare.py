@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -97,7 +97,7 @@ def compare(
     asked = _asked(splits, chosen, cache)
     chosen = _with_quick(chosen, asked, splits[0], notes)
     if isinstance(models, str) or hasattr(models, "scores"):
-        models = [models]
+        models = [cast("str | Scorer", models)]
     models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in models or ()]
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}

@@ -58,7 +58,8 @@ class ProductCodes(Exact):
 
     def __init__(self) -> None:
         self._width = 0
-        self._quantizer = faiss.ProductQuantizer()
+        # FAISS describes its C++ interface, not the Python one, to type checkers
+        self._quantizer: Any = faiss.ProductQuantizer()
         self._watch = Watch("the coarse vectors of the index were")
 
     @property
@@ -89,7 +90,7 @@ class ProductCodes(Exact):
     def index(self, codes: np.ndarray) -> Any:
         """Return FAISS's index that scans codes `[n, ceil(d / 8)]` for the highest products."""
         quantizer = self._quantizer
-        plain = faiss.IndexPQ(quantizer.d, quantizer.M, _BITS, faiss.METRIC_INNER_PRODUCT)
+        plain: Any = faiss.IndexPQ(quantizer.d, quantizer.M, _BITS, faiss.METRIC_INNER_PRODUCT)
         plain.pq = quantizer
         plain.is_trained = True
         faiss.copy_array_to_vector(np.ascontiguousarray(codes).ravel(), plain.codes)

@@ -382,7 +382,8 @@ def _products(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     if len(queries) == 1 and torch.get_num_threads() == 1 and rows.flags.c_contiguous:
         products = np.empty((1, len(rows)), np.float32)
         pointers = map(faiss.swig_ptr, (products, queries, rows))
-        faiss.fvec_inner_products_ny(*pointers, rows.shape[1], len(rows))
+        kernel = getattr(faiss, "fvec_inner_products_ny")  # noqa: B009 - its stubs lack the function
+        kernel(*pointers, rows.shape[1], len(rows))
         return products
     if len(queries) <= FEW:
         return np.asarray(rows @ queries.T).T
