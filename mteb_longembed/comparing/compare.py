@@ -317,6 +317,7 @@ def _run_all(
         """Run candidates. The first one of a pass reads its documents."""
         labels = short_names([*runner.candidates, *candidates])
         new = {one.passes: one for one in candidates if one.resolved is not None and one.passes not in begun}
+        new = {name: one for name, one in new.items() if not runner.is_finished(one)}
         for name, one in new.items() if show else ():  # a pass of a derived candidate
             tokens[name] = lengths.read(one.target_len)
             bar.total += tokens[name]

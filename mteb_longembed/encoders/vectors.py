@@ -183,6 +183,7 @@ class LongPooling(Pooling):
     config_keys = [*Pooling.config_keys, "vectors", "late"]
 
     def __init__(self, *args: Any, vectors: Vectors | None = None, late: bool = False, **kwargs: Any) -> None:
+        late = kwargs.pop("query_tokens", late)  # its name in folders of version 0.8
         super().__init__(*args, **kwargs)
         self.vectors: Vectors | None = read("vectors", Vectors | None, vectors)
         self.late = late

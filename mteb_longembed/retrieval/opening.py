@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copyreg
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -49,6 +52,19 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
                 f"{version}: build it again."
             )
     return Searcher(scorer, passages=passages, name=name, saved=reader)
+
+
+def _pickled(searcher: Searcher) -> tuple[Callable[[Path], Searcher], tuple[Path]]:
+    """Return how another process opens the folder of a saved searcher."""
+    if searcher.folder is None:
+        raise InputError(
+            "only a saved searcher can be pickled, because its files are temporary: save it first."
+        )
+    return partial(open_index, passages=searcher.shows_passages), (searcher.folder,)
+
+
+# here, so that the searcher itself need not know how it is opened
+copyreg.pickle(Searcher, _pickled)
 
 
 def search(

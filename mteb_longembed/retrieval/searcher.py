@@ -6,8 +6,7 @@ import contextlib
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -112,15 +111,6 @@ class Searcher:
     def __repr__(self) -> str:
         name = self.name or self.scorer.name
         return f"{type(self).__name__}({name}, {counted(len(self), 'document', 'documents')})"
-
-    def __reduce__(self) -> tuple[Callable[[Path], Searcher], tuple[Path]]:
-        if self.folder is None:
-            raise InputError(
-                "only a saved searcher can be pickled, because its files are temporary: save it first."
-            )
-        from .opening import open_index
-
-        return partial(open_index, passages=self.shows_passages), (self.folder,)
 
     # ---- documents ---------------------------------------------------------------------------------------
 
