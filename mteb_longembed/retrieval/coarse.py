@@ -24,7 +24,7 @@ _BITS = 4
 _NEAREST = 1_000
 #: What a query compares in the second pass, at least: vectors, vectors for each root of their number, documents, and
 #: documents for each that is asked for. With fewer, some of the best ten are missed (experiments/speed.md).
-_VECTORS, _PER_ROOT, _DOCUMENTS, _PER_HIT = 20_000, 50, 200, 10
+_VECTORS, _PER_ROOT, _DOCUMENTS, _PER_HIT = 40_000, 50, 200, 10
 #: Documents, sampled with a fixed seed, whose coarse vectors the codes are fitted on, and whose scores stand for those
 #: of all documents.
 N_SAMPLED = 1_000

@@ -22,7 +22,7 @@ from .temperature import N_VECTORS, spread
 from .vectors import WindowTokens, document_scores
 
 #: Vectors from which there is a first pass over coarse ones; below, it would not save time (experiments/speed.md).
-MANY_VECTORS = 100_000
+MANY_VECTORS = 120_000
 
 
 class VectorScorer(EncodingScorer):
@@ -114,7 +114,7 @@ class VectorScorer(EncodingScorer):
         if self._coarse is None:
             return None
         n = self._coarse.n_candidates(k)
-        if 4 * n > len(self._vectors):
+        if 3 * n > len(self._vectors):
             return None
         found = []
         for query in queries:
