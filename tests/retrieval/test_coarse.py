@@ -178,8 +178,8 @@ def test_documents_that_come_and_go_are_found(tmp_path: Path) -> None:
 def test_few_vectors_or_few_documents_have_one_pass(monkeypatch) -> None:
     scorer, documents, queries = collection(0)
     scorer.fit(documents)
-    assert scorer.candidates(queries, 2) is None  # 20 candidates of 60 documents
-    assert (scorer.best_scores(queries, 2) == scorer.scores(queries)).all()
+    assert scorer.candidates(queries, 3) is None  # 30 candidates of 60 documents
+    assert (scorer.best_scores(queries, 3) == scorer.scores(queries)).all()
     monkeypatch.setattr(vector_scorer, "MANY_VECTORS", 10_000)
     scorer, documents, queries = collection(0)
     scorer.fit(documents)
