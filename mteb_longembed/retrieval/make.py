@@ -57,11 +57,21 @@ def is_own(name: str) -> bool:
 def search_over(encoding: Encoding, resolved: Resolved) -> Scorer:
     """Return the search over an encoding that a method requests. Its poolings are registered with the encoding.
 
+    A model that compares vectors by another function, such as a distance, is searched as mteb does.
+
     Raises:
-        IncompatibleError: if the model does not compare vectors by cosine or dot product.
+        IncompatibleError: if such a model has settings of a search.
     """
     method = resolved.method
     vectors = resolved.vectors
+    if (
+        encoding.encoder.similarity not in ("cosine", "dot")
+        and not method.search
+        and encoding.ours is not None
+    ):
+        from .mteb_models import search_as_mteb
+
+        return search_as_mteb(encoding.ours.model, resolved.identity)
     scorer = _vectors(encoding, vectors, method)
     if method.fusion is None:
         scorer.identity = resolved.identity

@@ -9,7 +9,7 @@ import mteb
 import numpy as np
 import torch
 from mteb.abstasks.task_metadata import TaskMetadata
-from mteb.models import SparseEncoderWrapper
+from mteb.models import SentenceTransformerEncoderWrapper, SparseEncoderWrapper
 from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 from mteb.models.search_wrappers import SearchEncoderWrapper
@@ -70,6 +70,13 @@ def scorer_of(model: Any) -> Scorer:
     if not hasattr(model, "index"):
         raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
     return ForeignSearch(model)
+
+
+def search_as_mteb(model: Any, identity: Identity) -> Scorer:
+    """Return mteb's own search by one of our models, which compares vectors by any function of similarity."""
+    scorer = ForeignSearch(SearchEncoderWrapper(SentenceTransformerEncoderWrapper(model)))
+    scorer.identity = identity
+    return scorer
 
 
 def identity_in_mteb(name: str) -> Identity:

@@ -1,5 +1,6 @@
 """Names with search parameters, in mteb: scores equal slow definitions, also of settings fitted on the corpus."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -280,3 +281,21 @@ def test_each_token_of_a_query_finds_its_best_chunk(folder, size, dtype) -> None
     late.index(Dataset.from_dict(rows), **WHERE)
     tolerance = 1e-5 if dtype == "fp32" else 1e-2
     assert late.scorer.scores(queries) == pytest.approx(np.array(want), abs=tolerance)
+
+
+def test_a_model_that_compares_by_a_distance_is_searched_as_mteb_does(tmp_path: Path) -> None:
+    folder = tiny.saved("bert", tmp_path)
+    settings = json.loads((folder / "config_sentence_transformers.json").read_text())
+    settings["similarity_fn_name"] = "euclidean"
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    texts = {f"d{seed}": tiny.text(12, seed) for seed in range(6)}
+    searcher = longembed.search(f"{folder}+pi@64", device="cpu")
+    searcher.add(texts, texts.values())
+    model: Any = longembed.load(f"{folder}+pi@64", device="cpu")
+    query = tiny.text(5, 3)
+    want = model.similarity(model.encode_query([query]), model.encode_document(list(texts.values())))[0]
+    found = {hit.id: hit.score for hit in searcher.search(query)}
+    assert list(found) == [f"d{index}" for index in want.argsort(descending=True).tolist()]
+    assert [found[key] for key in texts] == pytest.approx(want.tolist(), abs=1e-4)
+    with pytest.raises(IncompatibleError, match=r"compared by cosine or dot product, got euclidean"):
+        longembed.search(f"{folder}+pi@64:whiten=0.5", device="cpu")
