@@ -60,6 +60,13 @@ class Ran:
         return Counter(name for _, name in self.steps)
 
     @property
+    def path(self) -> list[tuple[str, str]]:
+        """The functions that a reader follows, in their order: no comprehensions, and not the watcher of imports."""
+        return [
+            step for step in self.steps if "<" not in step[1].rpartition(".")[2] and "Watcher" not in step[1]
+        ]
+
+    @property
     def modules(self) -> set[str]:
         """The files whose functions ran. What only declares (`<module>`, class bodies) is not counted."""
         return {file for file, name in self.steps if "<" not in name}
@@ -110,6 +117,19 @@ def mteb_run() -> None:
         )
 
 
+def of_load(name: str) -> dict[str, int]:
+    """Count what a reader of `load` follows for a name: functions, files and changes of file."""
+    with profiled() as ran:
+        longembed.load(name)
+    path = ran.path
+    files = [file for file, _ in path]
+    return {
+        "functions of `load`": len(set(path)),
+        "files of `load`": len(set(files)),
+        "changes of file of `load`": sum(one != other for one, other in pairwise(files)),
+    }
+
+
 def lines_of(folder: Path) -> tuple[int, int]:
     """Return the number of lines and of files of Python below a folder."""
     files = list(folder.rglob("*.py"))
@@ -127,12 +147,8 @@ def counts() -> dict[str, int]:
     found["modules that run in `search`"] = len(counted(search).modules)
     of_compare = counted(compare)
     found["modules that run in `compare`"] = len(of_compare.modules)
-    loaded = counted(lambda: longembed.load("mini-ape+pcw@4k", device="cpu")).steps
-    steps = [step for step in loaded if "<" not in step[1].rpartition(".")[2] and "Watcher" not in step[1]]
-    files = [file for file, _ in steps]
-    found["functions of `load`"] = len(set(steps))
-    found["files of `load`"] = len(set(files))
-    found["changes of file of `load`"] = sum(one != other for one, other in pairwise(files))
+    longembed.load("mini-ape")
+    found.update(of_load("mini-ape+pcw@4k"))
     texts = [file.read_text(encoding="utf-8") for file in sorted(PACKAGE.rglob("*.py"))]
     of_settings = [
         sum(bool(re.search(rf"\b{setting}\b", text)) for text in texts)

@@ -7,7 +7,6 @@ move, but must not do the same work twice.
 import sys
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,8 +19,8 @@ import mteb_longembed as longembed
 from mteb_longembed import names
 from mteb_longembed.comparing.candidates import candidates_of
 from tests import tiny
+from tests.counts import LIMITS, PACKAGE, of_load, profiled
 
-PACKAGE = str(Path(longembed.__file__).parent)
 _opened: list[Counter[str]] = []
 
 
@@ -34,25 +33,15 @@ sys.addaudithook(_note_open)
 
 
 def cost(call: Callable[[], Any], folder: Path | str = PACKAGE) -> SimpleNamespace:
-    """Which functions of the package ran, how often, and how often each file below a folder was opened.
-
-    `ran` has the file and the qualified name of each call, in their order.
-    """
-    ran: list[tuple[str, str]] = []
-
-    def note(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
-            ran.append((frame.f_code.co_filename, frame.f_code.co_qualname))
-
+    """How often each function of the package ran, and how often each file below a folder was opened."""
     _opened.append(Counter())
-    sys.setprofile(note)
     try:
-        call()
+        with profiled() as ran:
+            call()
     finally:
-        sys.setprofile(None)
         opened = _opened.pop()
     below = {path: n for path, n in opened.items() if path.startswith(str(folder)) and not path.endswith("c")}
-    return SimpleNamespace(ran=ran, calls=Counter(name for _, name in ran), opened=Counter(below))
+    return SimpleNamespace(calls=ran.calls, opened=Counter(below))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,14 +58,8 @@ def base(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["mini-ape+pcw@4k", "mini-rope+ntk@4k"])
 def test_a_reader_of_load_follows_few_functions_through_few_files(name: str) -> None:
-    ran = cost(lambda: longembed.load(name)).ran
-    # comprehensions are functions only to older Pythons, and the watcher is Python's to call, for any import
-    steps = [
-        (file, name) for file, name in ran if "<" not in name.rpartition(".")[2] and "Watcher" not in name
-    ]
-    files = [file for file, _ in steps]
-    assert len(set(steps)) <= 73 and len(set(files)) <= 21
-    assert sum(file != following for file, following in pairwise(files)) <= 54
+    for what, n in of_load(name).items():
+        assert n <= LIMITS[what], what
 
 
 @pytest.mark.parametrize("call", [longembed.load, mteb.get_model], ids=["load", "get_model"])

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from mteb_longembed.retrieval.encoding import Encoding
     from mteb_longembed.retrieval.searcher import Searcher
 
-#: Texts whose cached rows are looked up together.
-_AT_ONCE = 256
 #: Documents from which the vectors are estimated.
 _SAMPLED = 50
 #: The speed is measured if at least this many times the tokens of the measurement are left.
@@ -92,6 +90,7 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
     """
     from mteb_longembed.data.check import read_texts
     from mteb_longembed.encoders.tokens import estimated_tokens
+    from mteb_longembed.retrieval.encoding import LOOKED_UP
 
     scorer = searcher.vector_scorer
     has_terms = scorer is None or scorer is not searcher.scorer
@@ -109,30 +108,27 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
     step = max(len(documents) // _SAMPLED, 1)
     waiting: list[str] = []
 
+    def n_tokens(texts: Sequence[str]) -> int:
+        return sum(estimated_tokens(text, most) for text in texts)
+
     def look() -> None:
         nonlocal tokens, left
-        kept = encoding.cached(waiting)
-        for text in waiting:
-            expected = estimated_tokens(text, most)
-            tokens += expected
-            if text not in kept:
-                left += expected
-                missing.append(text)
-        del missing[_SAMPLED:]
+        new = encoding.not_cached(waiting)
+        tokens += n_tokens(waiting)
+        left += n_tokens(new)
+        missing.extend(new[: _SAMPLED - len(missing)])
         waiting.clear()
 
     for number, (_, text) in enumerate(read_texts(corpus)):
         if number % step == 0:
             sample.append(text)
         waiting.append(text)
-        if len(waiting) == _AT_ONCE:
+        if len(waiting) == LOOKED_UP:
             look()
     look()
-    n_sampled = sum(estimated_tokens(text, most) for text in sample)
-    n_bytes += sum(map(encoding.vector_bytes, sample)) * tokens / max(n_sampled, 1)
-    if (
-        has_terms and encoder is not None and encoder.kind == "dense"
-    ):  # the vectors of terms, for query expansion
+    n_bytes += sum(map(encoding.vector_bytes, sample)) * tokens / max(n_tokens(sample), 1)
+    # the vectors of terms, for query expansion
+    if has_terms and encoder is not None and encoder.kind == "dense":
         width = encoder.model.get_embedding_dimension() or 0
         n_bytes += 4 * width * _n_terms(sample) * (len(documents) / max(len(sample), 1)) ** _GROWTH
     seconds = _seconds(encoding, missing, left)

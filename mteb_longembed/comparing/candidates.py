@@ -174,7 +174,7 @@ class Candidate:
         """The name of the model of its pass. Candidates with one pass differ in pooling and search."""
         if self.resolved is None or self.method is None:
             return self.expand or self.name
-        return replace(self.method.model, vectors=self.resolved.base.vectors).label
+        return self.resolved.plain.method.having(base=self.method.base).label
 
     def with_search(self, settings: Settings) -> Candidate:
         """Return the candidate with further search settings; `InputError` if they do not fit."""

@@ -48,8 +48,6 @@ from .ranked import KeptRankings
 
 #: Rounds of a speed measurement.
 _ROUNDS = 3
-#: Texts whose cached rows are looked up together.
-_AT_ONCE = 256
 #: Characters of the documents whose mean size is measured.
 _SAMPLED = 1_000_000
 
@@ -215,7 +213,7 @@ class Runner:
             for split in self.splits:
                 encoding = self._encoding(candidate, candidate.resolved, split)
                 texts = split.documents.texts
-                missing += sum(map(estimated_tokens, _not_cached(encoding, texts)))
+                missing += sum(map(estimated_tokens, encoding.not_cached(texts)))
                 expected += sum(map(estimated_tokens, texts))
             n_left += n_tokens * missing / max(expected, 1)
         elif candidate.method is not None:  # only terms
@@ -229,7 +227,7 @@ class Runner:
         ):
             read = encoding.ours.model.backbone.token_ids
             terms = sorted(self._terms)
-            n_left += sum(map(len, read(_not_cached(encoding, terms)) or []))
+            n_left += sum(map(len, read(encoding.not_cached(terms)) or []))
             n_tokens += sum(map(len, read(terms) or []))
         return int(n_left), n_tokens
 
@@ -340,13 +338,3 @@ class Runner:
             stored = cost.vectors * n_bytes
         machine = f"{self._device}, {torch.get_num_threads()} threads"
         return replace(cost, tokens_per_second=speed, speed_spread=spread, device=machine, bytes=stored)
-
-
-def _not_cached(encoding: Encoding, texts: Sequence[str]) -> list[str]:
-    """Return the texts whose vectors the embedding cache does not have."""
-    missing = []
-    for start in range(0, len(texts), _AT_ONCE):
-        batch = texts[start : min(start + _AT_ONCE, len(texts))]
-        cached = encoding.cached(batch)
-        missing += [text for text in batch if text not in cached]
-    return missing

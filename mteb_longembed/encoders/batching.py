@@ -19,7 +19,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 
 from .attention import holding
-from .devices import to_device, tokens_at_once
+from .devices import on_host, to_device, tokens_at_once
 from .embedding_cache import EmbeddingCache, how_it_runs
 from .identity import NamedModel
 from .tokens import Ids, estimated_tokens
@@ -275,7 +275,7 @@ class Engine:
         kept: dict[bytes, np.ndarray] = {}
         for text, arrays in arrays_of.items():
             for key, array in zip(self._keys(text), arrays, strict=True):
-                kept[key] = np.atleast_2d(array.float().cpu().numpy())
+                kept[key] = on_host(array)
         self._cache.put_many(kept)
         self._cache.counts.rows_encoded += len(arrays_of)
         self._cache.counts.tokens_encoded += sum(map(len, rows.values()))

@@ -1,5 +1,6 @@
 """Devices: copying tensors to them, and how many tokens run on them together."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,6 +28,11 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+def on_host(vectors: object) -> np.ndarray:
+    """Return vectors of a text, one `[d]` or several, as an array on the host, float32 `[vectors, d]`."""
+    return np.atleast_2d(torch.as_tensor(vectors).float().cpu().numpy())
 
 
 def tokens_at_once(device: torch.device) -> int:

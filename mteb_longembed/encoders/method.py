@@ -318,10 +318,9 @@ class Method:
         """The name of the model that encodes the terms of `MODEL+lexical`."""
         settings = {key: vars(self)[key] for key in _of("base") if vars(self)[key]}
         entry = entry_of(self.base)
-        # no hub and no mteb has what we ship
-        if settings or (entry is not None and entry.folder is not None):
-            return str(Method(self.base, **settings)) if settings else f"{self.base}+none"
-        return self.base
+        if not settings and entry is not None and entry.folder is not None:
+            return f"{self.base}+none"  # no hub and no mteb has what we ship
+        return str(Method(self.base, **settings))
 
 
 def _of(part: Part) -> tuple[str, ...]:

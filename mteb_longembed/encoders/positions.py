@@ -126,7 +126,7 @@ def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
 
 
 def install_positions(model: PreTrainedModel, strategy: Strategy) -> None:
-    """Swap the positions of a private model of transformers in place.
+    """Replace the positions of a private model of transformers in place.
 
     Raises:
         IncompatibleError: if the strategy does not fit the model's layers; `check_fit` has checked its configuration.

@@ -52,7 +52,7 @@ class Resolved:
         return Identity(self.base.name, self.base.revision, self.experiment)
 
     @property
-    def backbone(self) -> Self:
+    def plain(self) -> Self:
         """The model with one vector for each document, whose passes searches with any vectors share."""
         vectors = self.base.vectors  # of a model that was saved with several
         return replace(self, method=replace(self.method.model, vectors=vectors))
@@ -66,11 +66,14 @@ def resolve(method: Method) -> Resolved:
         IncompatibleError, InputError: if the method does not fit the base.
     """
     base = read_base(method.base, method.revision, trust_remote_code=method.trust_remote_code)
-    return fitted(method, base)
+    resolved = fitted(method, base)
+    if method.search:
+        _check_search(resolved)
+    return resolved
 
 
 def fitted(method: Method, base: Base) -> Resolved:
-    """Fit a method to a base. No weights are read.
+    """Fit the model of a method to a base; `resolve` checks settings of a search. No weights are read.
 
     Raises:
         IncompatibleError: if the strategy, a setting or the vectors do not fit the base.
@@ -123,10 +126,7 @@ def fitted(method: Method, base: Base) -> Resolved:
         trust_remote_code=base.runs_code,
         params=strategy.settings,
     )
-    resolved = Resolved(base, canonical, strategy)
-    if method.search:
-        _check_search(resolved)
-    return resolved
+    return Resolved(base, canonical, strategy)
 
 
 def _check_search(resolved: Resolved) -> None:
@@ -180,7 +180,4 @@ def _as_saved(base: Base, strategy: Strategy, method: Method) -> Resolved:
         )
     if not base.files.local:
         own = Method(base.name, dtype=method.dtype)  # its repository has a name of its own
-    resolved = Resolved(base, replace(own, **method.search), strategy)
-    if method.search:
-        _check_search(resolved)
-    return resolved
+    return Resolved(base, replace(own, **method.search), strategy)

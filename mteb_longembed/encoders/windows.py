@@ -10,6 +10,7 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.sentences import Span
 
+from .devices import on_host
 from .model import LongModelMixin
 from .spans import tokens_read, vector_tokens
 from .tokens import document_prompt
@@ -66,7 +67,7 @@ def encode_windows(
     rows = []
     encoded = model.encode_document(list(documents.values()))
     for (name, text), of_text in zip(documents.items(), encoded, strict=True):
-        vectors = np.atleast_2d(torch.as_tensor(of_text).float().cpu().numpy())
+        vectors = on_host(of_text)
         (spans,) = _spans_of([model], text)
         for (start, end), vector in zip(spans.tolist(), vectors, strict=True):
             rows.append(Window(name, start, end, text[start:end], vector))

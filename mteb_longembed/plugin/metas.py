@@ -20,7 +20,7 @@ from mteb_longembed.encoders.positions import setting
 from mteb_longembed.encoders.resolved import Resolved, resolve
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers, offline_without_hub, silence
-from mteb_longembed.names import Settings, is_bm25
+from mteb_longembed.names import Settings
 from mteb_longembed.retrieval.encoder import load_encoder
 from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.make import identity_of, is_own, make_bm25, search_over
@@ -40,7 +40,7 @@ def meta_of_name(name: str, revision: str | None, find: Find) -> ModelMeta:
     method = Method.parse(name)
     if revision is not None and method.revision is None and not method.is_lexical:
         method = replace(method, revision=revision)
-    if is_bm25(name):
+    if method.is_bm25:
         return _meta_of_bm25(method, find)
     entry = ZOO.get(method.base)
     known = find(entry.hub_id if entry else method.base)
@@ -193,7 +193,7 @@ def _load(
     if resolved.method.search or resolved.vectors is not None:
         encoder = load_encoder(resolved, device)
         if embed_dim is not None:
-            _cut(encoder.model, embed_dim, resolved.backbone)
+            _cut(encoder.model, embed_dim, resolved.plain)
         return MTEBSearch(search_over(Encoding(encoder), resolved))
     model = load_resolved(resolved, device)
     if embed_dim is not None:

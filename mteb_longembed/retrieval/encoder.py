@@ -15,6 +15,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 
 from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.encoders.build import load_resolved
+from mteb_longembed.encoders.devices import on_host
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.kinds import Kind
 from mteb_longembed.encoders.model import (
@@ -135,10 +136,6 @@ class Encoder:
         if pooling.weights is not None:
             check_averages("weights", "the model", self.model.head.mode)
 
-    def check_as_described(self) -> None:
-        """Raise InputError if the model was changed after it was named: its results would have a wrong name."""
-        check_as_described(self.model)
-
     def pooled(self, pooling: Pooling) -> LongModel:
         """Return the model with a pooling."""
         if pooling not in self._pooled:
@@ -155,7 +152,8 @@ class Encoder:
     ) -> list[list[Encoded]]:
         """Return for each pooling the vectors of each text. The backbone runs once."""
         models = [self.pooled(one) for one in poolings]
-        flat = list(dict.fromkeys(text.strip() if role == "document" else text for text in texts))
+        read = texts_read(texts, role)
+        flat = list(dict.fromkeys(read))
         if not flat:
             return [[] for _ in poolings]
         if self.kind == "sparse":
@@ -164,10 +162,9 @@ class Encoder:
             vectors = self._encode_dense(flat, role, models, documents)
         of_text = dict(zip(flat, zip(*vectors, strict=True), strict=True))
         arrays: list[list[Encoded]] = [[] for _ in poolings]
-        for text in texts:
-            rows = of_text[text.strip() if role == "document" else text]
+        for text, key in zip(texts, read, strict=True):
             spans = [_WHOLE] * len(models) if role == "query" else vector_spans(models, text)
-            for encoded, own, characters in zip(arrays, rows, spans, strict=True):
+            for encoded, own, characters in zip(arrays, of_text[key], spans, strict=True):
                 encoded.append(Encoded(own, characters))
         return arrays
 
@@ -182,14 +179,14 @@ class Encoder:
             # queries may need preprocessing that our engine does not have
             arguments = {"show_progress_bar": show_bars(), "batch_size": _BATCH, **options, "task": role}
             done = cast("Any", first).encode(texts, prompt=prompt, **arguments)
-            return [list(map(_array, done))] * len(models)
+            return [list(map(on_host, done))] * len(models)
         with torch.inference_mode():
             engine = self._engine([*models, *self._also_cached(models, role)], role, documents)
             of_text = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
         vectors = []
         for number, model in enumerate(models):
             dims = getattr(model, "truncate_dim", None)
-            vectors.append([_array(of_text[text][number][..., :dims]) for text in texts])
+            vectors.append([on_host(of_text[text][number][..., :dims]) for text in texts])
         return vectors
 
     def _also_cached(self, models: Sequence[LongModel], role: Role) -> list[LongModel]:
@@ -229,7 +226,7 @@ class Encoder:
                     batch, prompt=prompt, show_progress_bar=False, **arguments
                 )
                 rows = list(encoded[:, None])
-            yield from (sparse.csr_array(_array(row)) for row in rows)
+            yield from (sparse.csr_array(on_host(row)) for row in rows)
 
     def cached(self, texts: Sequence[str], poolings: Sequence[Pooling], documents: Documents) -> set[str]:
         """Return the documents whose vectors the embedding cache has in all poolings, so that they are not encoded.
@@ -282,20 +279,20 @@ _FEW = (Pooling(), Pooling("window"))
 _WHOLE = np.zeros((1, 2), int)
 
 
-def _array(row: Any) -> np.ndarray:
-    """Return the vectors of a text as an array, `[vectors, d]`."""
-    return np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
+def texts_read(texts: Sequence[str], role: Role) -> list[str]:
+    """Return what models read of texts: of documents no white space around them, as mteb passes them to encoders."""
+    return [text.strip() for text in texts] if role == "document" else list(texts)
 
 
 def load_encoder(resolved: Resolved, device: str | None = None) -> Encoder:
-    """Load the backbone of a method as a text encoder."""
+    """Load the model of a method as a text encoder."""
     model = load_for_search(resolved, device)
     return Encoder(lambda: model)
 
 
 def load_for_search(resolved: Resolved, device: str | None = None) -> LongModel:
-    """Load the backbone of a method, with the embedding cache of the environment (`MTEB_LONGEMBED_CACHE`)."""
-    model = load_resolved(resolved.backbone, device)
+    """Load the model of a method, with the embedding cache of the environment (`MTEB_LONGEMBED_CACHE`)."""
+    model = load_resolved(resolved.plain, device)
     if model.kind == "dense":  # a vector for each token would take 50 MB per document
         model.embedding_cache = EmbeddingCache.from_environment()
     return model

@@ -9,7 +9,7 @@ from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Precision
 
 from .codecs import bytes_of
-from .encoder import Encoder, Pooling, Role, TextEncoder
+from .encoder import Encoder, Pooling, Role, TextEncoder, check_as_described
 from .scorer import Documents
 from .storage import Reader, Writer
 from .stored_vectors import StoredVectors
@@ -18,6 +18,8 @@ from .stored_vectors import StoredVectors
 SPAN_BYTES = 8
 #: Maximum bytes of vectors that one call of an encoder returns.
 CALL_BYTES = 1 << 30
+#: Texts whose cached rows are looked up together.
+LOOKED_UP = 256
 #: Maximum number of other texts, such as queries, whose vectors are kept.
 MOST_KEPT = 100_000
 
@@ -104,7 +106,7 @@ class Encoding:
         ours = self.ours
         try:
             if ours is not None:
-                ours.check_as_described()
+                check_as_described(ours.model)
                 if ours.counts is None and any(one.pooling.weights for one in self.stored):
                     ours.count_tokens(documents.texts)
                 size = max(CALL_BYTES // max(map(ours.document_bytes, poolings)), 1)
@@ -144,11 +146,17 @@ class Encoding:
 
     # ---- forecasts ---------------------------------------------------------------------------------------
 
-    def cached(self, texts: Sequence[str]) -> set[str]:
-        """Return the documents that `fit` would not encode, because the embedding cache has their vectors."""
+    def not_cached(self, texts: Sequence[str]) -> list[str]:
+        """Return the documents that `fit` would encode: the embedding cache does not have their vectors."""
         if self.ours is None:
-            return set()
-        return self.ours.cached(texts, [one.pooling for one in self.stored], self.documents)
+            return list(texts)
+        poolings = [one.pooling for one in self.stored]
+        missing = []
+        for start in range(0, len(texts), LOOKED_UP):
+            batch = texts[start : min(start + LOOKED_UP, len(texts))]
+            cached = self.ours.cached(batch, poolings, self.documents)
+            missing += [text for text in batch if text not in cached]
+        return missing
 
     def vector_bytes(self, text: str) -> int:
         """Return the bytes of the vectors of a document in all poolings; 0 if not known. Nothing is encoded."""

@@ -8,7 +8,7 @@ from functools import partial
 from mteb_longembed.encoders.method import BM25_VERSION, LEXICAL_WEIGHT, MTEB_BM25_VERSION, Method
 from mteb_longembed.encoders.resolved import Resolved, resolve
 from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.names import BM25, MTEB_BM25, Identity, is_bm25, is_extended_name
+from mteb_longembed.names import MTEB_BM25, Identity, is_bm25, is_extended_name
 from mteb_longembed.presets import LEXICAL, LEXICAL_SETTINGS
 from mteb_longembed.values import Vectors
 from mteb_longembed.zoo import holds_model
@@ -39,7 +39,7 @@ def make_scorer(name: str, device: str | None = None) -> Scorer:
         HubError: if the hub cannot be reached, and the cache lacks the model.
         ModelError: if mteb cannot load the model.
     """
-    if name == BM25 or is_bm25(name):
+    if is_bm25(name):
         return make_bm25(Method.parse(name), device)
     if is_own(name):
         resolved = resolve(Method.parse(name))

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import mteb
 import numpy as np
-import torch
 from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.models import SentenceTransformerEncoderWrapper, SparseEncoderWrapper
 from mteb.models.model_meta import ModelMeta
@@ -17,6 +16,7 @@ from mteb.types import PromptType
 from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
+from mteb_longembed.encoders.devices import on_host
 from mteb_longembed.encoders.kinds import Kind
 from mteb_longembed.encoders.method import Method
 from mteb_longembed.errors import HubError, LongEmbedError, ModelError
@@ -24,7 +24,7 @@ from mteb_longembed.hub import hub_answers, offline_without_hub, translate_hub_e
 from mteb_longembed.names import Identity
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
-from .encoder import Encoded, Pooling, Role, show_bars
+from .encoder import Encoded, Pooling, Role, show_bars, texts_read
 from .encoding import Encoding
 from .scorer import Documents, Identified, Scorer, Span, whole_documents
 from .vector_scorer import VectorScorer
@@ -126,9 +126,7 @@ class MTEBEncoder(Identified):
         self, texts: Sequence[str], role: Role, poolings: Sequence[Pooling], documents: Documents
     ) -> list[list[Encoded]]:
         """Return the vector of each text, with the whole text as its span, for each pooling."""
-        read = [
-            text.strip() if role == "document" else text for text in texts
-        ]  # as mteb passes them to encoders
+        read = texts_read(texts, role)
         flat = list(dict.fromkeys(read))
         if not flat:
             return [[] for _ in poolings]
@@ -137,9 +135,7 @@ class MTEBEncoder(Identified):
         loader: Any = DataLoader(cast("Any", table), batch_size=options.get("batch_size", 32))
         where = {"hf_split": "test", "hf_subset": "default", "prompt_type": PromptType(role)}
         rows = self.encoder.encode(loader, task_metadata=_metadata(documents), **where, **options)
-        row_of = {}
-        for text, row in zip(flat, rows, strict=True):
-            row_of[text] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
+        row_of = dict(zip(flat, map(on_host, rows), strict=True))
         encoded = [
             Encoded(row_of[one], np.array([[0, len(text)]])) for one, text in zip(read, texts, strict=True)
         ]

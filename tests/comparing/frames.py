@@ -11,6 +11,7 @@ from mteb_longembed.comparing.candidates import Candidate, Kind
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import COLUMNS, Row, summarise
 from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.resolved import Resolved
 
 #: Scores of one candidate by split and query.
 Scores = dict[tuple[str, str], dict[str, float]]
@@ -22,9 +23,10 @@ def fake(name: str, kind: Kind, trained_len: int | None = None, target_len: int 
         return Candidate(name, kind)
     method = Method.parse(name)
     strategy = SimpleNamespace(trained_len=trained_len, target_len=target_len)
-    base = SimpleNamespace(vectors=None)
-    resolved: Any = SimpleNamespace(method=method, strategy=strategy, base=base, vectors=method.vectors)
-    return Candidate(name, kind, method, None if method.is_bm25 else resolved)
+    of_base: Any = SimpleNamespace(vectors=None)
+    of_strategy: Any = strategy
+    resolved = None if method.is_bm25 else Resolved(of_base, method, of_strategy)
+    return Candidate(name, kind, method, resolved)
 
 
 LEXICAL = fake("bm25:window=200", "bm25")
