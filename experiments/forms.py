@@ -26,10 +26,10 @@ from mteb_longembed.evaluation.resampling import resample
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.retrieval.encoder import load_encoder
 from mteb_longembed.retrieval.encoding import Encoding
-from mteb_longembed.retrieval.hybrid import lexical_evidence, surprise
 from mteb_longembed.retrieval.make import search_over
 from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
-from mteb_longembed.retrieval.temperature import pseudo_queries, spread
+from mteb_longembed.retrieval.scores import lexical_evidence, spread, surprise
+from mteb_longembed.retrieval.temperature import pseudo_queries
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from mteb_longembed.values import Vectors
 
@@ -94,12 +94,11 @@ def matrices(split: Split, name: str) -> dict[tuple[str, str], np.ndarray]:
     hybrid: Any = search_over(encoding, fused)
     parts = {title: VectorScorer(encoding, *given) for title, given in VECTORS.items()}
     queries = list(split.judged_queries.values())
-    hybrid.fit(split.documents)
+    hybrid.fit(split.documents)  # all vectors of the encoding
     lexical = hybrid.lexical.log_odds(queries)
     sampled = pseudo_queries(split.documents.texts)
     found = {}
     for title, part in parts.items():
-        part.fit(split.documents)
         scores = part.scores(queries)
         scaled = scores / spread(part.scores(sampled))
         surprisal = surprise(scores) if part.is_late else scaled

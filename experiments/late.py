@@ -12,7 +12,6 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,6 @@ from sentence_transformers.util import maxsim, quantize_embeddings
 
 import mteb_longembed as longembed
 from mteb_longembed.data.check import read_judgements, read_queries
-from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from mteb_longembed.retrieval.vectors import CorpusVectors, document_scores
 
 WIDTH = 384
@@ -108,8 +106,8 @@ def smaller(folder: Path, model: Path) -> None:
     """Print quality, agreement and bytes of smaller chunk vectors on a collection."""
     searcher = longembed.search(f"{model}+late")
     searcher.read(folder / "corpus.jsonl")
-    scorer: Any = searcher.scorer
-    assert isinstance(scorer, VectorScorer)
+    scorer = searcher.vectors
+    assert scorer is not None
     texts = dict(searcher.texts())
     index = {key: number for number, key in enumerate(texts)}
     queries = read_queries(folder / "queries.jsonl")

@@ -20,8 +20,8 @@ from mteb_longembed.encoders.embedding_cache import CACHE_VARIABLE
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.split import splits_of
+from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.make import make_scorer
-from mteb_longembed.retrieval.vector_scorer import VectorScorer
 
 RANKS = ".123456789a"  # one character a query: the rank of its document in hexadecimal, a point below rank 10
 
@@ -77,8 +77,8 @@ class Measurements:
         (data,) = splits_of(load_task(task_name, split), [read_metric("nDCG@10")])
         scorer = make_scorer(name, "cpu")
         encoder: Any = None
-        if isinstance(scorer, VectorScorer) and scorer.encoding.ours:
-            encoder = scorer.encoding.encoder.model
+        if isinstance(scorer, Index) and scorer.shown is not None and scorer.shown.encoding.ours:
+            encoder = scorer.shown.encoding.ours.model
         store = getattr(encoder, "embedding_cache", None)
         began = time.process_time()
         ranked = evaluate(scorer, data).sort_values("query")

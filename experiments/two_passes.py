@@ -38,6 +38,7 @@ from mteb_longembed.encoders.whitening import unit
 from mteb_longembed.retrieval import coarse, vector_scorer
 from mteb_longembed.retrieval.encoder import Encoded
 from mteb_longembed.retrieval.encoding import Encoding
+from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.storage import Reader, Writer
@@ -114,13 +115,13 @@ def queries(args: argparse.Namespace) -> None:
             asked.append(fitting[rng.integers(len(fitting))])
     searcher = longembed.search(f"{args.model}+late")
     searcher.add(["a"], ["The key is under the mat."])
-    scorer: Any = searcher.scorer
-    rows, counts = scorer._query_vectors(asked)
+    assert searcher.vectors is not None
+    rows, counts = searcher.vectors._query_vectors(asked)
     np.savez(args.to, rows=rows, counts=counts)
 
 
-def scorer_of(queries: list[np.ndarray], precision: Precision) -> VectorScorer:
-    """Return a scorer without documents, which knows the vectors of the queries `0`, `1` and so on."""
+def index_of(queries: list[np.ndarray], precision: Precision) -> Index:
+    """Return an index without documents, which knows the vectors of the queries `0`, `1` and so on."""
 
     def encode(inputs: Any, **_: Any) -> list[np.ndarray]:
         return [queries[int(text)] for batch in inputs for text in batch["text"]]
@@ -129,7 +130,7 @@ def scorer_of(queries: list[np.ndarray], precision: Precision) -> VectorScorer:
     encoder = SimpleNamespace(mteb_model_meta=meta, encode=encode, model=None)
     scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m", query="tokens"))
     scorer.encoding.store_as(precision)
-    return scorer
+    return Index(scorer.encoding.encoder.identity, [scorer])
 
 
 def rows_of(path: Path, n: int, tokens: list[int]) -> Iterator[np.ndarray]:
@@ -146,14 +147,15 @@ def rows_of(path: Path, n: int, tokens: list[int]) -> Iterator[np.ndarray]:
             yield rows
 
 
-def fill(scorer: VectorScorer, blocks: Iterator[np.ndarray], chunks: int) -> None:
-    """Give a scorer the documents of `chunks` vectors each."""
+def fill(index: Index, blocks: Iterator[np.ndarray], chunks: int) -> None:
+    """Give an index the documents of `chunks` vectors each."""
+    (scorer,) = index.vectors
     for rows in blocks:
         documents = rows[: len(rows) // chunks * chunks].reshape(-1, chunks, WIDTH)
         scorer.stored.append([Encoded(one, np.array([[0, 1]])) for one in documents])
     n = len(scorer.stored)
     texts = ["text"] * n
-    scorer.encoding.documents = Documents(list(map(str, range(n))), texts)
+    scorer.encoding.documents = index.documents = Documents(list(map(str, range(n))), texts)
 
 
 def size_of(folder: Path) -> int:
@@ -161,15 +163,14 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def built(folder: Path, scorer: VectorScorer, blocks: Iterator[np.ndarray], chunks: int) -> Reader:
+def built(folder: Path, index: Index, blocks: Iterator[np.ndarray], chunks: int) -> Reader:
     """Return a saved index, and print what it took."""
     start = time.process_time()
-    fill(scorer, blocks, chunks)
-    scorer.settle()
+    fill(index, blocks, chunks)
     folder.mkdir(parents=True)
     writer = Writer(folder, None)
-    scorer.save(writer)
-    reader = writer.commit(**{**ABOUT, "documents": len(scorer._vectors)})
+    index.save(writer)
+    reader = writer.commit(**{**ABOUT, "documents": len(index.documents)})
     print(
         f"{folder.name}: {time.process_time() - start:.1f} s, {size_of(folder) / 2**20:,.0f} MB", flush=True
     )
@@ -197,13 +198,13 @@ def shared(one: np.ndarray, two: np.ndarray) -> float:
     return float(np.isin(np.argsort(-one)[:10], np.argsort(-two)[:10]).mean())
 
 
-def opened(folder: Path, queries: list[np.ndarray]) -> VectorScorer:
+def opened(folder: Path, queries: list[np.ndarray]) -> Index:
     """Open a saved index of `built`."""
     reader = Reader(folder)
-    scorer = scorer_of(queries, "fp32")
+    index = index_of(queries, "fp32")
     n = reader.manifest.documents
-    scorer.restore(reader, Documents(list(map(str, range(n))), ["text"] * n))
-    return scorer
+    index.restore(reader, Documents(list(map(str, range(n))), ["text"] * n))
+    return index
 
 
 def asked_of(path: Path, n: int) -> list[np.ndarray]:
@@ -225,9 +226,10 @@ def measure(args: argparse.Namespace) -> None:
         folder = args.folder / precision
         if not folder.exists():
             blocks = rows_of(args.vectors_file, args.vectors, args.tokens)
-            built(folder, scorer_of(asked, precision), blocks, args.chunks)
+            built(folder, index_of(asked, precision), blocks, args.chunks)
         one = opened(folder, asked)
-        print(f"{precision}: {one._vectors.n_vectors:,} vectors, {len(one._vectors):,} documents")
+        n_vectors = one.vectors[0].stored.rows.n_vectors
+        print(f"{precision}: {n_vectors:,} vectors, {len(one.documents):,} documents")
         sides[f"{precision}, one pass"] = lambda query, one=one: one.scores([query])[0]
         if precision != "fp32":
             sides[f"{precision}, two passes"] = lambda query, one=one: one.best_scores([query], 10)[0]
@@ -285,7 +287,7 @@ def peer(args: argparse.Namespace) -> None:
             )
             shutil.rmtree(args.folder / "plaid")
         for precision in PRECISIONS[1:]:
-            scorer = scorer_of(asked, precision)
+            scorer = index_of(asked, precision)
             start = time.process_time()
             built(args.folder / precision, scorer, iter([rows.reshape(-1, WIDTH)]), args.chunks)
             build = time.process_time() - start

@@ -31,9 +31,9 @@ from mteb_longembed.names import MTEB_BM25
 from mteb_longembed.retrieval.encoder import load_encoder
 from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.expansion import QueryExpansion
-from mteb_longembed.retrieval.hybrid import lexical_evidence, surprise
 from mteb_longembed.retrieval.make import WINDOW, search_over
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
+from mteb_longembed.retrieval.scores import lexical_evidence, surprise
 
 RESULTS = Path("experiments/weights.csv")
 #: Measured by others, on collections that developers have not seen.
@@ -109,7 +109,7 @@ def matrices(split: Split, model: str) -> dict[str, np.ndarray]:
     base: Any = search_over(encoding, bare)
     base.fit(documents)
     found["base"] = base.scores(queries)
-    expansion = Ruled(lambda terms: encoding.text_rows(base.stored, terms))
+    expansion = Ruled(lambda terms: encoding.text_rows(base.shown.stored, terms))
     lexical = PassageBM25(plain, expansion=expansion)
     lexical.fit(documents)
     for rule in by_rule(lexical, expansion):
@@ -129,9 +129,9 @@ def matrices(split: Split, model: str) -> dict[str, np.ndarray]:
     found["windows"] = windows.scores(queries)
     found["late"] = late.scores(queries)
     found["temperature"] = np.array([[fused.shown.temperature]])
-    expansion = Ruled(lambda terms: windowed.text_rows(late.stored, terms))
+    expansion = Ruled(lambda terms: windowed.text_rows(late.shown.stored, terms))
     lexical = PassageBM25(plain, expansion=expansion)
-    lexical.store_as(late.stored.precision)
+    lexical.store_as(late.shown.stored.precision)
     lexical.fit(documents)
     for rule in by_rule(lexical, expansion):
         found[f"odds/{rule}"] = lexical.log_odds(queries)

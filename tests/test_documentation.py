@@ -105,7 +105,7 @@ def test_a_dis_max_has_the_weight_of_each_term_and_its_expansions() -> None:
     (clause,) = names["query"]["query"]["bool"]["should"]
     terms = [one["match"]["text"] for one in clause["dis_max"]["queries"]]
     shares = {term["query"]: term["boost"] for term in terms}
-    assert shares == names["searcher"].scorer.weighted_terms("monday")["monday"]
+    assert shares == names["searcher"].scorer.lexical.weighted_terms("monday")["monday"]
     assert shares["monday"] == 1 and all(0 < share <= 1 for share in shares.values())
 
 

@@ -92,8 +92,8 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
     from mteb_longembed.encoders.tokens import estimated_tokens
     from mteb_longembed.retrieval.encoding import LOOKED_UP
 
-    scorer = searcher.vector_scorer
-    has_terms = scorer is None or scorer is not searcher.scorer
+    scorer = searcher.vectors
+    has_terms = searcher.index is None or searcher.index.lexical is not None
     n_bytes = float(documents.n_bytes * (1 + _TERMS * has_terms))
     if scorer is None:
         return Forecast(len(documents), 0, 0, None, int(n_bytes), documents.n_bytes)

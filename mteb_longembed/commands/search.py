@@ -171,8 +171,8 @@ def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) 
     from mteb_longembed.retrieval.passages import excerpt, whole_sentences
 
     scores = None
-    if searcher.vector_scorer is not None and searcher.shows_passages:
-        scores = searcher.vector_scorer.text_scores
+    if searcher.vectors is not None and searcher.shows_passages:
+        scores = searcher.vectors.text_scores
     for query, hits in hits_of.items():
         if len(hits_of) > 1:
             print(query)

@@ -25,11 +25,10 @@ from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.codecs import bytes_of
 from mteb_longembed.retrieval.encoder import Encoder, Pooling, load_for_search, repooled
 from mteb_longembed.retrieval.encoding import Encoding
-from mteb_longembed.retrieval.hybrid import Hybrid
+from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.make import make_bm25, search_over
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Scorer, whole_documents
-from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from mteb_longembed.sentences import CHARS_PER_TOKEN, Span
 
 from .cache import Cache
@@ -252,18 +251,13 @@ class Runner:
         if candidate.resolved is None or (candidate.passes, split.label) not in self._encodings:
             return None
         scorer = self._scorer(candidate, split)
-        if isinstance(scorer, Hybrid):
-            scorer = scorer.shown
-        if (
-            not isinstance(scorer, VectorScorer)
-            or scorer.encoding.encoder.is_late
-            or not scorer.has_several_vectors
-        ):
+        vectors = scorer.shown if isinstance(scorer, Index) else None
+        if vectors is None or not vectors.shows_vectors:
             texts = split.documents.texts
             return [[(0, len(texts[index])) for index in of_query] for of_query in indices]
-        if len(scorer.stored) < len(split.documents):
+        if len(vectors.stored) < len(split.documents):
             return None
-        return scorer.passages(queries, indices)
+        return vectors.passages(queries, indices)
 
     # ---- costs -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.retrieval.passage_bm25 import PassageBM25
+from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.ranking import best_documents
 
 from .split import Split
@@ -51,7 +51,7 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[
 def _sampled_ids(split: Split, kept: set[str], n_documents: int, seed: int) -> set[str]:
     """Return the ids of the sampled documents: required ones, hard negatives and random ones."""
     ids = split.documents.ids
-    scorer = PassageBM25()
+    scorer = Index.of_bm25()
     scorer.fit(split.documents)
     by_query = []
     for best in best_documents(scorer, list(split.queries.values()), _RANKS, len(ids)):

@@ -15,10 +15,9 @@ from mteb_longembed.zoo import holds_model
 
 from .encoder import Pooling, load_encoder
 from .encoding import Encoding
-from .encoding_scorer import EncodingScorer
 from .expansion import QueryExpansion
-from .hybrid import Hybrid
-from .passage_bm25 import PassageBM25, identity_of_bm25
+from .index import Index, identity_of_bm25
+from .passage_bm25 import PassageBM25
 from .scorer import Scorer
 from .sparse_scorer import SparseScorer
 from .vector_scorer import VectorScorer
@@ -72,11 +71,9 @@ def search_over(encoding: Encoding, resolved: Resolved) -> Scorer:
         from .mteb_models import search_as_mteb
 
         return search_as_mteb(encoding.ours.model, resolved.identity)
-    scorer = _vectors(encoding, vectors, method)
+    parts = [_vectors(encoding, vectors, method)]
     if method.fusion is None:
-        scorer.identity = resolved.identity
-        return scorer
-    parts = [scorer]
+        return Index(resolved.identity, parts)
     if method.weights or method.whiten:
         parts.insert(0, _vectors(encoding, vectors, replace(method, weights=None, whiten=None)))
     expansion = None
@@ -87,13 +84,11 @@ def search_over(encoding: Encoding, resolved: Resolved) -> Scorer:
     if method.query == "sentences":
         bm25 = replace(bm25, query="sentences")
     lexical = PassageBM25(bm25, expansion)
-    hybrid = Hybrid(parts, lexical, method.lexical_weight or LEXICAL_WEIGHT)
-    hybrid.lexical.store_as(parts[0].stored.precision)
-    hybrid.identity = resolved.identity
-    return hybrid
+    lexical.store_as(parts[0].stored.precision)
+    return Index(resolved.identity, parts, lexical, method.lexical_weight or LEXICAL_WEIGHT)
 
 
-def _vectors(encoding: Encoding, vectors: Vectors | None, method: Method) -> EncodingScorer:
+def _vectors(encoding: Encoding, vectors: Vectors | None, method: Method) -> VectorScorer:
     kind = SparseScorer if encoding.encoder.kind == "sparse" else VectorScorer
     return kind(encoding, vectors, method)
 
@@ -101,23 +96,23 @@ def _vectors(encoding: Encoding, vectors: Vectors | None, method: Method) -> Enc
 # ---- BM25 ------------------------------------------------------------------------------------------------
 
 
-def make_bm25(method: Method, device: str | None = None) -> PassageBM25:
-    """Return the scorer of our BM25, with the model that expands queries.
+def make_bm25(method: Method, device: str | None = None) -> Index:
+    """Return the search by our BM25, with the model that expands queries.
 
     Raises:
         IncompatibleError: if that model does not embed texts.
     """
     if method.is_lexical:
-        return PassageBM25(method)
-    scorer = make_scorer(method.encoder, device)
-    if not isinstance(scorer, EncodingScorer) or scorer.encoding.encoder.kind != "dense":
+        return Index.of_bm25(method)
+    model = make_scorer(method.encoder, device)
+    if not isinstance(model, Index) or model.shown is None or model.shown.encoding.encoder.kind != "dense":
         raise IncompatibleError(
             f"{LEXICAL} needs a dense model, which has one vector for a term, got {method.encoder!r}: give another "
             f"model, or use bm25:{LEXICAL_SETTINGS}."
         )
-    encoding = scorer.encoding
+    encoding = model.shown.encoding
     expansion = QueryExpansion(partial(encoding.text_rows, encoding.vectors(Pooling())))
-    return PassageBM25(method, expansion, _of_lexical(method, encoding.encoder.identity))
+    return Index(_of_lexical(method, model.identity), lexical=PassageBM25(method, expansion))
 
 
 def identity_of(method: Method) -> Identity:

@@ -26,6 +26,7 @@ from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .encoder import Encoded, Pooling, Role, show_bars, texts_read
 from .encoding import Encoding
+from .index import Index
 from .scorer import Documents, Identified, Scorer, Span, whole_documents
 from .vector_scorer import VectorScorer
 
@@ -66,7 +67,7 @@ def scorer_of(model: Any) -> Scorer:
         encoder = MTEBEncoder(model)
         if encoder.similarity not in ("cosine", "dot"):
             return ForeignSearch(SearchEncoderWrapper(model))
-        return VectorScorer(Encoding(encoder), None, Method(encoder.identity.base))
+        return Index(encoder.identity, [VectorScorer(Encoding(encoder), None, Method(encoder.identity.base))])
     if not hasattr(model, "index"):
         raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
     return ForeignSearch(model)

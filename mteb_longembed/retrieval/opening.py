@@ -13,8 +13,7 @@ from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.names import absolute_name, is_lexical
 from mteb_longembed.values import Precision
 
-from .abilities import SavableScorer, ScorerWithVectors
-from .passage_bm25 import PassageBM25
+from .index import Index
 from .recommended import recommended
 from .scorer import Scorer
 from .searcher import Searcher
@@ -43,7 +42,7 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
             f"the index in {reader.folder} was built with revision {reader.manifest.revision} of {name}, got "
             f"{scorer.revision}: build it again."
         )
-    versions = scorer.versions if isinstance(scorer, SavableScorer) else {}
+    versions = scorer.versions if isinstance(scorer, Index) else {}
     for component, version in versions.items():
         built_with = reader.manifest.versions.get(component)
         if built_with != version:
@@ -119,7 +118,7 @@ def search(
 def _scorer_of(name: str, device: str | None) -> Scorer:
     """Return the scorer of a name. BM25 without a model needs no torch."""
     if is_lexical(name):
-        return PassageBM25(Method.parse(name))
+        return Index.of_bm25(Method.parse(name))
     from .make import make_scorer
 
     return make_scorer(name, device)
@@ -133,7 +132,7 @@ def store_as(scorer: Scorer, precision: Precision) -> None:
     """
     if precision not in get_args(Precision):
         raise InputError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}.")
-    if not isinstance(scorer, ScorerWithVectors):
+    if not isinstance(scorer, Index):
         raise InputError(
             f"a precision is one of dense vectors, got {precision} with {scorer.name}: leave it out."
         )

@@ -12,17 +12,17 @@ import numpy as np
 import Stemmer
 from scipy import sparse
 
-from mteb_longembed.encoders.method import BM25_VERSION, MTEB_BM25_VERSION, Method
-from mteb_longembed.names import MTEB_BM25, Identity
+from mteb_longembed.encoders.method import BM25_VERSION, Method
+from mteb_longembed.names import MTEB_BM25
 from mteb_longembed.sentences import WORDS_PER_TOKEN
 from mteb_longembed.values import Precision
 from mteb_longembed.word_borders import first_words
 
 from .analyzer import NO_TERM, Analyzer, Language, Terms
-from .joining import best_vector, reduced
 from .passages import short_windows, window_borders
 from .postings import Postings, QueryTerms
-from .scorer import Documents, Identified, Span, by_sentence
+from .scorer import Documents, Span, by_sentence
+from .scores import best_vector, reduced
 
 if TYPE_CHECKING:
     from .expansion import QueryExpansion
@@ -42,12 +42,7 @@ _TO_THE_END = np.iinfo(np.int32).max
 PLAIN = Method(MTEB_BM25, None)
 
 
-def identity_of_bm25(method: Method) -> Identity:
-    """Return the name and revision of BM25 without a model."""
-    return Identity(MTEB_BM25, MTEB_BM25_VERSION, {**method.experiment, "algorithm": BM25_VERSION})
-
-
-class PassageBM25(Identified):
+class PassageBM25:
     """BM25 of the whole document plus BM25 of its windows, each divided by the query's highest score.
 
     Without windows it is plain BM25, and with `query=sentences` the whole document takes the place of its windows. A
@@ -60,17 +55,10 @@ class PassageBM25(Identified):
     Args:
         method: the method of its name, of which it reads the settings of BM25.
         expansion: the query expansion, if the method requests it.
-        identity: the name and revision of its results, if a model expands queries.
     """
 
-    def __init__(
-        self,
-        method: Method = PLAIN,
-        expansion: QueryExpansion | None = None,
-        identity: Identity | None = None,
-    ) -> None:
+    def __init__(self, method: Method = PLAIN, expansion: QueryExpansion | None = None) -> None:
         self.method = method
-        self.identity = identity or identity_of_bm25(method)
         self._expansion = expansion
         self._documents = Documents([], [])
         self._language: Language | None = None

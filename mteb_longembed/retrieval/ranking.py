@@ -9,7 +9,7 @@ import numpy as np
 
 from mteb_longembed.errors import DataError
 
-from .abilities import TwoPassScorer
+from .index import Index
 from .scorer import Scorer
 
 #: Maximum number of scores in memory.
@@ -23,7 +23,7 @@ def matrices(
 ) -> Iterator[np.ndarray]:
     """Yield the scores `[queries, documents]` of consecutive queries.
 
-    With `k`, a scorer may leave out documents that are not among the best `k`: they have minus infinity.
+    With `k`, an index may leave out documents that are not among the best `k`: they have minus infinity.
 
     Raises:
         DataError: if the scorer does not return a matrix of numbers of this shape.
@@ -31,7 +31,7 @@ def matrices(
     size = max(MATRIX // max(n_documents, 1), 1)
     for start in range(0, len(queries), size):
         of_block = queries[start : start + size]
-        if k is not None and isinstance(scorer, TwoPassScorer):
+        if k is not None and isinstance(scorer, Index):
             scores = scorer.best_scores(of_block, k)
         else:
             scores = scorer.scores(of_block)

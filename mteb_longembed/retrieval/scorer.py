@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,10 +15,13 @@ from mteb_longembed.sentences import Span as Span
 from mteb_longembed.sentences import sentences
 from mteb_longembed.values import ENGLISH
 
-from .joining import mean_of_queries
+from .scores import mean_of_queries
 
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
+
+#: Fewer different documents than this have no distribution of scores.
+FEW = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,20 @@ class Documents:
     def indices(self) -> dict[str, int]:
         """The index of each document by its id."""
         return {key: index for index, key in enumerate(self.ids)}
+
+    @cached_property
+    def are_few(self) -> bool:
+        """Whether fewer than `FEW` of the texts are different.
+
+        >>> Documents("abc", ["a", "b", "a"]).are_few, Documents("abcde", "abcde").are_few
+        (True, False)
+        """
+        different: set[str] = set()
+        for text in islice(iter(self.texts), len(self)):
+            different.add(text)
+            if len(different) == FEW:
+                return False
+        return True
 
     def prompt(
         self, prompts: Mapping[str, str | None] | None, role: Literal["query", "document"]
@@ -75,7 +92,7 @@ def by_sentence(scores: Callable[[Sequence[str]], np.ndarray], queries: Sequence
 class Scorer(Protocol):
     """A search method. Fusion, evaluation, ties and comparisons are arithmetic on its scores.
 
-    If it also has `add`, as a `GrowingScorer`, it keeps its fit when documents are added. Otherwise it is fitted again.
+    An `Index` is one, and keeps its fit when documents come and go; any other scorer is fitted again.
     """
 
     @property

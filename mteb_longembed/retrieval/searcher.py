@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow
@@ -24,10 +24,9 @@ from mteb_longembed.names import is_lexical
 from mteb_longembed.sentences import CHARS_PER_TOKEN
 from mteb_longembed.values import ENGLISH
 
-from .abilities import GrowingScorer, SavableScorer, ScorerWithVectors, ShrinkingScorer
 from .analyzer import Language
 from .hit import Hit
-from .passage_bm25 import PassageBM25
+from .index import Index
 from .ranking import best_documents
 from .scorer import Documents, Scorer
 from .storage import Reader, Writer, new_folder, write_lock
@@ -71,10 +70,12 @@ class Searcher:
         self._documents = Documents([], [], language or ENGLISH)
         #: The ids of documents without text, which are kept but never found.
         self.empty: list[str] = []
-        #: The scorer that shows passages by vectors; None for BM25 alone and custom scorers.
-        self.vector_scorer = scorer.shown if isinstance(scorer, ScorerWithVectors) else None
-        if self.vector_scorer is not None:
-            self.vector_scorer.finds_windows = passages
+        #: The scorer, if it is ours; None for one of mteb's own or a custom one.
+        self.index = scorer if isinstance(scorer, Index) else None
+        #: The vectors whose passages are shown; None for BM25 alone and other scorers.
+        self.vectors = None if self.index is None else self.index.shown
+        if self.vectors is not None:
+            self.vectors.finds_windows = passages
         self._lock = threading.RLock()
         #: The version of the saved index whose files are mapped.
         self._saved = saved
@@ -84,8 +85,8 @@ class Searcher:
     @property
     def language(self) -> Language:
         """Stemmer and stop words of the documents' language."""
-        if isinstance(self.scorer, PassageBM25):
-            return self.scorer.language
+        if self.index is not None and self.index.lexical is not None:
+            return self.index.lexical.language
         return Language.of(self._documents.language)
 
     @property
@@ -96,14 +97,14 @@ class Searcher:
     @property
     def max_tokens(self) -> float | None:
         """How many tokens of a document the model reads; None for all."""
-        return None if self.vector_scorer is None else self.vector_scorer.encoding.encoder.max_tokens
+        return None if self.vectors is None else self.vectors.encoding.encoder.max_tokens
 
     @property
     def n_vectors(self) -> int:
         """The number of vectors that are stored, in all poolings; 0 for BM25 alone and custom scorers."""
-        if self.vector_scorer is None:
+        if self.vectors is None:
             return 0
-        return sum(one.rows.n_vectors for one in self.vector_scorer.encoding.stored)
+        return sum(one.rows.n_vectors for one in self.vectors.encoding.stored)
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
@@ -151,7 +152,7 @@ class Searcher:
         """Remove documents. Weights and whitening are not fitted again.
 
         Raises:
-            InputError: if an id is not known, or the scorer cannot remove documents.
+            InputError: if an id is not known.
             IndexFolderError: as for `add`.
         """
         with self._writing():
@@ -206,8 +207,6 @@ class Searcher:
         empty: list[str] = []
         new = stored_texts(with_text(added, empty, () if replaces else known))
         gone = known.intersection(chain(removed, new["id"].to_pylist(), empty))
-        if gone and not isinstance(self.scorer, ShrinkingScorer):
-            raise InputError(f"{self!r} cannot remove documents: make a new searcher without them.")
         stays = [key not in gone for key in self._documents.ids]
         if all(stays):
             self._append(new)
@@ -219,7 +218,7 @@ class Searcher:
         """Add a table of documents with text."""
         if not len(new):
             return
-        if self.vector_scorer is not None:
+        if self.vectors is not None:
             characters = pyarrow.compute.utf8_length(new["text"]).to_numpy()
             sentence = unread(characters / CHARS_PER_TOKEN, self.max_tokens)
             if sentence:
@@ -239,16 +238,19 @@ class Searcher:
         before = [*self._tables, new]
         tables = [stored_texts(compress(pairs(pyarrow.concat_tables(before)), kept))]
         read = self._documents_of(tables)
-        if len(new):
-            self._index(self._documents_of(before))
-        cast("ShrinkingScorer", self.scorer).keep(read, kept)
+        if self.index is None:
+            self.scorer.fit(read)
+        else:
+            if len(new):
+                self._index(self._documents_of(before))
+            self.index.keep(read, kept)
         self._documents = read
         self._tables = tables
 
     def _index(self, documents: Documents) -> None:
         """Give the scorer the previous documents followed by new ones."""
-        if len(self._documents) and isinstance(self.scorer, GrowingScorer):
-            self.scorer.add(documents)
+        if len(self._documents) and self.index is not None:
+            self.index.add(documents)
         else:
             self.scorer.fit(documents)
 
@@ -261,7 +263,7 @@ class Searcher:
     @property
     def is_savable(self) -> bool:
         """Whether `open_index` can make the scorer again."""
-        return bool(self.name) and isinstance(self.scorer, SavableScorer)
+        return bool(self.name) and self.index is not None
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -291,13 +293,13 @@ class Searcher:
             with new_folder(path), write_lock(path):
                 self._commit(path)
 
-    def _savable(self) -> SavableScorer:
-        if not isinstance(self.scorer, SavableScorer) or not self.is_savable:
+    def _savable(self) -> Index:
+        if self.index is None or not self.is_savable:
             raise InputError(
                 f"{self!r} cannot be saved: only a search by the name of an extended model or of BM25 can be made "
                 "again."
             )
-        return self.scorer
+        return self.index
 
     def _check_current(self, saved: Reader) -> None:
         """Raise IndexFolderError if the folder no longer holds the version that this searcher has."""
@@ -402,9 +404,12 @@ class Searcher:
 
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         documents = self._documents
+        lexical = None
+        if self.index is not None and self.vectors is None:
+            lexical = self.index.lexical
         rankings = []
         for ranking in best_documents(self.scorer, queries, k, len(documents), documents.texts):
-            if isinstance(self.scorer, PassageBM25):
+            if lexical is not None:
                 ranking = [(score, index) for score, index in ranking if score > 0]
             rankings.append(ranking)
         spans = self.scorer.passages(queries, [[index for _, index in ranking] for ranking in rankings])
@@ -415,8 +420,8 @@ class Searcher:
                 text = documents.texts[index]
                 passage = text[start:end]
                 matched = {}
-                if isinstance(self.scorer, PassageBM25):
-                    matched = self.scorer.matches(query, passage)
+                if lexical is not None:
+                    matched = lexical.matches(query, passage)
                 of_ranking.append(
                     Hit(documents.ids[index], float(score), int(start), int(end), passage, text, matched)
                 )

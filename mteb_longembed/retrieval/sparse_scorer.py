@@ -9,20 +9,20 @@ from mteb_longembed.encoders.method import Method
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
-from .encoder import Pooling
 from .encoding import Encoding
-from .encoding_scorer import EncodingScorer
-from .temperature import N_VECTORS, spread
+from .scores import spread
+from .temperature import N_VECTORS
+from .vector_scorer import VectorScorer
 
 
-class SparseScorer(EncodingScorer):
+class SparseScorer(VectorScorer):
     """Score documents by the dot product of sparse vectors, by the best one if a document has several.
 
     Source: SPLADE (Formal et al. 2021, arXiv:2107.05720); the best passage of a document (Dai and Callan 2019,
         arXiv:1905.09217).
 
     Args:
-        encoding: the encoding.
+        encoding: the encoding, which has the documents.
         vectors: `window`, or None for one vector per document.
         method: the method, of which it reads the settings of the search.
 
@@ -37,22 +37,23 @@ class SparseScorer(EncodingScorer):
                 f"a search with sparse vectors compares them by dot product, got {encoder.similarity} with "
                 f"{encoder.identity.base}: leave out fusion and vectors."
             )
-        super().__init__(encoding, encoding.vectors(Pooling(vectors)), method)
+        super().__init__(encoding, vectors, method)
+        self.shows_vectors = False  # terms say little about where a passage begins and ends
+        self._scales = False
 
-    def _scores(self, queries: Sequence[str]) -> np.ndarray:
-        scores: np.ndarray = self._vectors.scores(self._query_vectors(queries))
-        return scores
+    def _scores_of(self, queries: Sequence[str], documents: np.ndarray | None) -> np.ndarray:
+        scores: np.ndarray = self._vectors.scores(self._query_rows(queries))
+        return scores if documents is None else scores[:, documents]
 
     def _spread(self, queries: Sequence[str]) -> float:
-        rows = self._query_vectors(queries)
+        rows = self._query_rows(queries)
         return spread((rows @ self._vectors.sample(N_VECTORS).T).toarray(), self._least_spread)
 
-    def _query_vectors(self, queries: Sequence[str]) -> sparse.csr_array:
-        rows = self.encoding.arrays(self.stored, queries, "query")
-        return sparse.csr_array(sparse.vstack(rows))
+    def _query_rows(self, queries: Sequence[str]) -> sparse.csr_array:
+        return sparse.csr_array(sparse.vstack(self.encoding.arrays(self.stored, queries, "query")))
 
     def text_scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """Return the best dot product of each short text's vectors with the query vector, `[texts]`."""
-        row = self._query_vectors([query])
+        row = self._query_rows([query])
         arrays = self.encoding.arrays(self.stored, texts, "document")
         return np.array([(rows @ row.T).max() for rows in arrays])

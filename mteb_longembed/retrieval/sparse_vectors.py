@@ -7,7 +7,7 @@ from scipy import sparse
 
 from mteb_longembed.encoders.whitening import check_finite, sampled_rows
 
-from .joining import best_vector, with_the_rest_last
+from .scores import best_vector, with_the_rest_last
 from .storage import Reader, Writer
 from .vectors import BLOCK_SCORES, ByDocument
 

@@ -14,7 +14,7 @@ from mteb_longembed.files import write_at
 from mteb_longembed.values import Precision
 
 from .codecs import CODECS, Exact
-from .joining import all_vectors, best_vector, mean_of_queries, with_the_rest_last
+from .scores import all_vectors, best_vector, mean_of_queries, with_the_rest_last
 from .storage import Reader, Writer
 
 #: Bytes of vectors (in fp32) that are compared with the queries together.

@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 
 from mteb_longembed.encoders.method import Method
-from mteb_longembed.names import MTEB_BM25
+from mteb_longembed.names import MTEB_BM25, Identity
 from mteb_longembed.retrieval import coarse, vector_scorer
 from mteb_longembed.retrieval.coarse import CoarseVectors, ProductCodes
 from mteb_longembed.retrieval.encoding import Encoding
-from mteb_longembed.retrieval.hybrid import Hybrid
+from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.ranking import best_documents
 from mteb_longembed.retrieval.scorer import Documents
-from mteb_longembed.retrieval.vector_scorer import VectorScorer
-from tests.retrieval.test_encoding_scorer import saved
+from tests.retrieval.indexes import index_of, saved, vectors_of
 
 
 class Given:
@@ -35,8 +34,8 @@ class Given:
         return [self.vectors[text] for batch in inputs for text in batch["text"]]
 
 
-def collection(seed: int, n: int = 60) -> tuple[VectorScorer, Documents, list[str]]:
-    """Return a scorer over random documents, near one of a few topics each, and three queries."""
+def collection(seed: int, n: int = 60) -> tuple[Index, Documents, list[str]]:
+    """Return an index over random documents, near one of a few topics each, and three queries."""
     rng = np.random.default_rng(seed)
     width = int(rng.choice([4, 7, 16]))
     topics = 2 * rng.standard_normal((rng.integers(2, 9), width))
@@ -50,11 +49,10 @@ def collection(seed: int, n: int = 60) -> tuple[VectorScorer, Documents, list[st
     vectors = {text: rows.astype(np.float32) for text, rows in vectors.items()}
     power = float(rng.choice([0, 0.5]))
     method = Method("m", query="tokens", whiten=power or None)
-    scorer = VectorScorer(Encoding(MTEBEncoder(Given(vectors))), None, method)
-    scorer.stored.precision = rng.choice(["fp32", "int8", "4bit"])
-    scorer.stored.forget()
+    index = index_of(Encoding(MTEBEncoder(Given(vectors))), None, method)
+    index.store_as(rng.choice(["fp32", "int8", "4bit"]))
     texts = list(vectors)
-    return scorer, Documents([str(number) for number in range(n)], texts[:n]), texts[n:]
+    return index, Documents([str(number) for number in range(n)], texts[:n]), texts[n:]
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +65,7 @@ def few(monkeypatch) -> None:
     monkeypatch.setattr(coarse, "_NEAREST", 16)
 
 
-def check(scorer: VectorScorer, queries: Sequence[str], k: int = 3) -> float:
+def check(scorer: Index, queries: Sequence[str], k: int = 3) -> float:
     """Compare two passes with one; return the share of the best `k` that they find."""
     exact = scorer.scores(queries)
     found = scorer.best_scores(queries, k)
@@ -89,7 +87,7 @@ def check_collections(first: int, last: int) -> None:
         scorer.fit(documents)
         shares.append(check(scorer, queries, 1))
         exact = scorer.scores(queries)
-        candidates = scorer.candidates(queries, 1)
+        candidates = vectors_of(scorer).candidates(queries, 1)
         if candidates is None:  # fewer than 200 vectors
             continue
         rankings = best_documents(scorer, queries, 1, len(documents))
@@ -147,11 +145,11 @@ def test_documents_that_come_and_go_are_found(tmp_path: Path) -> None:
     for seed in range(12):
         scorer, documents, queries = collection(seed, 90)
         scorer.fit(Documents(documents.ids[:60], documents.texts[:60]))
-        scorer.settle()
-        made = scorer._coarse
+        vectors_of(scorer).settle()
+        made = vectors_of(scorer)._coarse
         scorer.add(documents)
         shares.append(check(scorer, queries))
-        assert scorer._coarse is made and (made is None or len(made) == 90)
+        assert vectors_of(scorer)._coarse is made and (made is None or len(made) == 90)
         stay = np.arange(90) % 4 > 0
         kept = Documents(
             [key for key, stays in zip(documents.ids, stay, strict=True) if stays],
@@ -159,13 +157,13 @@ def test_documents_that_come_and_go_are_found(tmp_path: Path) -> None:
         )
         scorer.keep(kept, stay)
         shares.append(check(scorer, queries, 1))
-        before = scorer.candidates(queries, 1)
+        before = vectors_of(scorer).candidates(queries, 1)
         opened, _, _ = collection(seed, 90)
         folder = tmp_path / str(seed)
         folder.mkdir()
         reader = saved(scorer, folder)
         opened.restore(reader, kept)
-        after = opened.candidates(queries, 1)
+        after = vectors_of(opened).candidates(queries, 1)
         assert before is not None and after is not None
         assert all((one == two).all() for one, two in zip(before, after, strict=True))
         assert (opened.best_scores(queries, 1) == scorer.best_scores(queries, 1)).all()
@@ -178,30 +176,33 @@ def test_documents_that_come_and_go_are_found(tmp_path: Path) -> None:
 def test_few_vectors_or_few_documents_have_one_pass(monkeypatch) -> None:
     scorer, documents, queries = collection(0)
     scorer.fit(documents)
-    assert scorer.candidates(queries, 3) is None  # 30 candidates of 60 documents
+    assert vectors_of(scorer).candidates(queries, 3) is None  # 30 candidates of 60 documents
     assert (scorer.best_scores(queries, 3) == scorer.scores(queries)).all()
     monkeypatch.setattr(vector_scorer, "MANY_VECTORS", 10_000)
     scorer, documents, queries = collection(0)
     scorer.fit(documents)
-    assert scorer.candidates(queries, 1) is None and scorer._coarse is None
+    assert vectors_of(scorer).candidates(queries, 1) is None and vectors_of(scorer)._coarse is None
 
 
 def test_the_hybrid_finds_what_vectors_or_words_find(monkeypatch) -> None:
     """A document with rare words of the query is a candidate whatever its vectors are."""
-    monkeypatch.setattr("mteb_longembed.retrieval.hybrid.N_SAMPLED", 30)
+    monkeypatch.setattr(vector_scorer, "N_SAMPLED", 30)
     for seed in range(6):
         scorer, documents, queries = collection(seed, 90)
-        hybrid = Hybrid([scorer], PassageBM25(Method(MTEB_BM25, None, window=4)))
-        encoder: Any = scorer.encoding.encoder.encoder
+        lexical = PassageBM25(Method(MTEB_BM25, None, window=4))
+        hybrid = Index(Identity("org/vectors", "1"), scorer.vectors, lexical)
+        encoder: Any = vectors_of(scorer).encoding.encoder
         rng = np.random.default_rng(seed)
         texts = []
         for text in documents.texts:
             words = " ".join(rng.choice(["apple", "river", "stone", "cloud"], 3))
             texts.append(f"{text} {words}")
-            encoder.vectors[texts[-1]] = encoder.vectors[text]
+            encoder.encoder.vectors[texts[-1]] = encoder.encoder.vectors[text]
         texts[7] += " zebra"
-        encoder.vectors[texts[7]] = -sum(encoder.vectors[query].mean(axis=0) for query in queries)[None]
-        encoder.vectors["zebra stone?"] = encoder.vectors[queries[0]]
+        encoder.encoder.vectors[texts[7]] = -sum(
+            encoder.encoder.vectors[query].mean(axis=0) for query in queries
+        )[None]
+        encoder.encoder.vectors["zebra stone?"] = encoder.encoder.vectors[queries[0]]
         hybrid.fit(Documents(documents.ids, texts))
         asked = [*queries, "zebra stone?"]
         exact, found = hybrid.scores(asked), hybrid.best_scores(asked, 1)

@@ -17,7 +17,7 @@ from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.scorer import Documents
 from tests import tiny
 from tests.limits import same_vectors
-from tests.retrieval.test_vector_scorer import WordVectors, unit, vectors_of
+from tests.retrieval.test_vector_scorer import WordVectors, counts_of, unit
 
 TEXTS = ["A cat.", " A dog. ", "A cow, a cow.", "A cat, a dog.", "Rain."]
 
@@ -66,11 +66,11 @@ def test_documents_are_encoded_once_in_calls_of_limited_size(monkeypatch) -> Non
     encoded.add(documents(5))
     encoded.keep(documents(5), np.zeros(5, bool))  # as many as before: nothing goes
     assert encoder.calls == [("document", ["A cat, a dog.", "Rain."])]
-    assert rows_of(one) == vectors_of(TEXTS).tolist()
+    assert rows_of(one) == counts_of(TEXTS).tolist()
     encoded.keep(Documents(["b"], TEXTS[1:2]), np.array([0, 1, 0, 0, 0], bool))
     assert rows_of(one) == [[0, 1, 0]] and len(encoded.documents) == 1
     encoded.fit(documents(2))
-    assert rows_of(one) == vectors_of(TEXTS[:2]).tolist()
+    assert rows_of(one) == counts_of(TEXTS[:2]).tolist()
 
 
 def test_a_call_that_fails_leaves_the_vectors_of_the_documents_before(monkeypatch) -> None:
@@ -80,13 +80,13 @@ def test_a_call_that_fails_leaves_the_vectors_of_the_documents_before(monkeypatc
     encoded.fit(documents(2))
     with pytest.raises(ValueError, match="failing"):
         encoded.add(documents(5))
-    assert rows_of(one) == vectors_of(TEXTS[:2]).tolist() and len(encoded.documents) == 2
+    assert rows_of(one) == counts_of(TEXTS[:2]).tolist() and len(encoded.documents) == 2
     with pytest.raises(ValueError, match="failing"):
         encoded.fit(documents(4))
     assert rows_of(one) == []
     encoder.failing = ""
     encoded.fit(documents(4))
-    assert rows_of(one) == vectors_of(TEXTS[:4]).tolist()
+    assert rows_of(one) == counts_of(TEXTS[:4]).tolist()
 
 
 def test_a_batch_has_32_texts_unless_the_options_say_otherwise() -> None:

@@ -15,12 +15,11 @@ from mteb_longembed.encoders.method import LEXICAL_WEIGHT, Method
 from mteb_longembed.names import MTEB_BM25, Identity
 from mteb_longembed.plugin.search import MTEBSearch
 from mteb_longembed.retrieval.expansion import QueryExpansion
-from mteb_longembed.retrieval.hybrid import Hybrid, lexical_evidence, surprise
+from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
-from mteb_longembed.retrieval.temperature import LEAST, spread
-from mteb_longembed.retrieval.vector_scorer import VectorScorer
+from mteb_longembed.retrieval.scores import LEAST, lexical_evidence, spread, surprise
 from tests.own_data import terms_of
 from tests.retrieval.test_expansion import Model
 from tests.retrieval.test_passage_bm25 import DOCUMENTS, QUERIES, VOCABULARY, slow_matches, slow_scores
@@ -32,10 +31,8 @@ SIZE = 4
 
 def fixed(highest: float, temperature: float) -> Any:
     """Vectors whose scores are the same for each query: from 0 to `highest`."""
-    made = Mock(identity=Identity("org/vectors", "1"), temperature=temperature, is_late=False)
-    row = np.linspace(0, highest, len(DOCUMENTS), dtype=np.float32)
-    made.scores = lambda queries: np.tile(row, (len(queries), 1))
-    return made
+    row = np.linspace(0, highest, len(DOCUMENTS), dtype=np.float32) / temperature
+    return Mock(evidence=lambda queries, candidates: np.tile(row, (len(queries), 1)))
 
 
 def slow_log_odds(query: str, scores: Sequence[float], matches: dict[str, dict[str, float]]) -> list[float]:
@@ -76,7 +73,7 @@ def slow_evidence(log_odds: Sequence[float]) -> list[float]:
 def test_the_score_is_that_of_the_formula(near: bool, lexical_weight: float) -> None:
     expansion = QueryExpansion(Model()) if near else None
     words = PassageBM25(Method(MTEB_BM25, None, window=SIZE), expansion=expansion)
-    scorer = Hybrid([fixed(1.0, 0.2), fixed(3.0, 0.4)], words, lexical_weight)
+    scorer = Index(Identity("org/vectors", "1"), [fixed(1.0, 0.2), fixed(3.0, 0.4)], words, lexical_weight)
     scorer.fit(Documents([str(number) for number in range(len(DOCUMENTS))], DOCUMENTS))
     got = scorer.scores(QUERIES)
     for query, row in zip(QUERIES, got, strict=True):
@@ -119,16 +116,16 @@ def test_a_score_is_as_surprising_as_the_tail_of_a_normal_distribution(n: int) -
 def test_a_query_of_tokens_counts_by_its_surprise(folder: Any) -> None:
     late = MTEBSearch(longembed.search(f"{folder}+late@128", device="cpu").scorer)
     of_late = make_scorer(f"{folder}+late@128", "cpu")
-    assert isinstance(of_late, VectorScorer)
-    expansion = QueryExpansion(partial(of_late.encoding.text_rows, of_late.stored))
+    assert isinstance(of_late, Index) and of_late.shown is not None
+    expansion = QueryExpansion(partial(of_late.shown.encoding.text_rows, of_late.shown.stored))
     expansion.store_as("int8")  # as the vectors of the hybrid
-    lexical = MTEBSearch(PassageBM25(Method(MTEB_BM25, None, window=200), expansion=expansion))
+    bm25 = PassageBM25(Method(MTEB_BM25, None, window=200), expansion=expansion)
+    lexical = MTEBSearch(Index(Identity("org/terms", "1"), lexical=bm25))
     hybrid = MTEBSearch(longembed.search(f"{folder}+hybrid@128:lexical_weight=0.5", device="cpu").scorer)
     for model in (late, lexical, hybrid):
         model.index(corpus(0), **WHERE)
     queries = ASKED["text"]
     dense: Any = surprise(late.scorer.scores(queries))
-    bm25: Any = lexical.scorer
     want = dense + 0.5 * lexical_evidence(bm25.log_odds(queries))
     assert hybrid.scorer.scores(queries) == pytest.approx(want, rel=2e-3, abs=2e-3)
 
@@ -154,7 +151,7 @@ def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     parts = models["fused"].scorer.vectors
     assert len(parts) == len(names) - 2
     of_vectors = [found[f"part {number}"] / part.temperature for number, part in enumerate(parts)]
-    of_terms = lexical_evidence(models["bm25"].scorer.log_odds(ASKED["text"]))
+    of_terms = lexical_evidence(models["bm25"].scorer.lexical.log_odds(ASKED["text"]))
     want = np.mean(of_vectors, axis=0) + LEXICAL_WEIGHT * of_terms
     assert found["fused"] == pytest.approx(want, rel=2e-3, abs=2e-3)
 

@@ -5,7 +5,7 @@ import pickle
 import pkgutil
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ from mteb_longembed.plugin.search import MTEBSearch
 from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.encoder import Encoder
 from mteb_longembed.retrieval.make import make_scorer
-from mteb_longembed.retrieval.scorer import Documents, Scorer
+from mteb_longembed.retrieval.scorer import Documents, Scorer, Span, whole_documents
 from mteb_longembed.retrieval.searcher import Searcher
 from tests import tiny
 from tests.retrieval.test_searching import WHERE
@@ -120,7 +120,7 @@ def test_a_text_scores_as_it_would_as_a_document(folder: Path, tail: str) -> Non
     texts = {f"d{i}": tiny.text(4, i) for i in range(5)}  # each is one vector
     made.add(list(texts), list(texts.values()))
     (want,) = made.scorer.scores([QUERY])
-    assert np.abs(made.scorer.text_scores(QUERY, list(texts.values())) - want).max() < 1e-5
+    assert np.abs(made.vectors.text_scores(QUERY, list(texts.values())) - want).max() < 1e-5
 
 
 PARTS = [f"{tiny.text(10, seed)}.".capitalize() for seed in range(8)]
@@ -221,6 +221,35 @@ def test_texts_are_on_disk_and_never_in_memory_as_a_whole() -> None:
     finally:
         tracemalloc.stop()
     assert len(made) == cast("Any", made.scorer).n == n and peak < 0.4 * n * len(text)
+
+
+def test_a_custom_scorer_is_fitted_again_when_documents_come_and_go() -> None:
+    class First:
+        """The document with the id that comes first is the best."""
+
+        name, revision = "own/first", "1"
+
+        def fit(self, documents: Documents) -> None:
+            self.documents = documents
+
+        def scores(self, queries: Sequence[str]) -> np.ndarray:
+            order = sorted(self.documents.ids)
+            return np.array([[-order.index(key) for key in self.documents.ids]] * len(queries))
+
+        def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
+            return whole_documents(self.documents, indices)
+
+    made = Searcher(First())
+    made.add(["b", "c"], ["one", "two"])
+    assert [hit.id for hit in made.search("x")] == ["b", "c"]
+    made.replace(["c", "a"], ["three", "four"])
+    made.remove(["b"])
+    assert [(hit.id, hit.passage) for hit in made.search("x")] == [("a", "four"), ("c", "three")]
+    made.remove(["a", "c"])
+    with pytest.raises(InputError, match="search needs documents with text"):
+        made.search("x")
+    made.add(["d"], ["five"])
+    assert [hit.id for hit in made.search("x")] == ["d"]
 
 
 @pytest.mark.parametrize("tail", [FUSED, WINDOWS])

@@ -170,7 +170,7 @@ def test_scores_are_those_of_the_definition_for_every_corpus(
 
 def test_whitening_encodes_nothing_more_than_plain_vectors(folder, tmp_path, encoded) -> None:
     model: Any = MTEBSearch(longembed.search(f"{folder}+pcw@128:whiten=0.5", device="cpu").scorer)
-    embedder = model.scorer.encoding.encoder.model
+    embedder = model.scorer.shown.encoding.encoder.model
     embedder.embedding_cache = EmbeddingCache(tmp_path)
     model.index(corpus(0), **WHERE)
     n_tokens = sum(len(embedder.tokenizer(f"passage : {text}")["input_ids"]) for text in corpus(0)["text"])

@@ -18,9 +18,11 @@ from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.resolved import resolve
 from mteb_longembed.encoders.whitening import sampled_rows
 from mteb_longembed.errors import IncompatibleError, NumberError
+from mteb_longembed.names import Identity
 from mteb_longembed.retrieval import sparse_vectors
 from mteb_longembed.retrieval.encoder import Encoder, load_encoder
 from mteb_longembed.retrieval.encoding import Encoding
+from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.recommended import recommended
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.searcher import Searcher
@@ -107,7 +109,9 @@ def test_one_sparse_vector_scores_as_the_model_does(bases, tail):
 def test_one_pass_gives_vectors_of_documents_and_of_windows(bases, kind, scorer_class):
     name = f"{bases[kind]}+pcw@128"
     shared = Encoding(load_encoder(resolve(Method.parse(name)), "cpu"))
-    scorers = [scorer_class(shared, vectors, Method("m")) for vectors in (None, "window")]
+    scorers = [
+        Index(Identity("m", "1"), [scorer_class(shared, size, Method("m"))]) for size in (None, "window")
+    ]
     documents = Documents(list(DOCUMENTS), list(DOCUMENTS.values()))
     for scorer, tail in zip(scorers, ("", ":vectors=window"), strict=True):
         scorer.fit(documents)
@@ -273,7 +277,7 @@ def test_the_passage_is_the_best_short_window_of_the_text_that_is_read(bases, ki
     (hit,) = made.search(QUERIES[0])
     read = longembed.load(f"{bases[kind]}{tail}", device="cpu").max_seq_length
     windows = [hit.passage, text[:300].rsplit(".", 1)[0]]
-    scores = made.vector_scorer.text_scores(QUERIES[0], windows)
+    scores = made.vectors.text_scores(QUERIES[0], windows)
     assert len(hit.passage) <= 500 and scores[0] >= scores[1]
     assert len(text[: hit.end].split()) <= read
 

@@ -15,16 +15,18 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 import mteb_longembed as longembed
 from mteb_longembed.encoders.method import Method
 from mteb_longembed.errors import InputError
+from mteb_longembed.names import Identity
 from mteb_longembed.retrieval.encoder import Encoded, Encoder
 from mteb_longembed.retrieval.encoding import Encoding
+from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.scorer import Documents
-from mteb_longembed.retrieval.storage import Writer
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from mteb_longembed.retrieval.vectors import CorpusVectors
 from tests import tiny
 from tests.encoders.test_adapt import slow_whitening
 from tests.limits import same_vectors
+from tests.retrieval.indexes import index_of, saved, vectors_of
 
 
 class WordCounts:
@@ -39,7 +41,7 @@ class WordCounts:
 
 def test_a_window_with_the_vector_zero_is_a_passage_like_others() -> None:
     encoder = WordCounts()
-    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
+    scorer = index_of(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     text = "A cat, a cat. " * 35 + "Rain and wind. " * 60 + "A dog, a dog. " * 35
     scorer.fit(Documents(["a"], [text]))
     (((start, end),),) = scorer.passages(["dog"], [[0]])
@@ -48,7 +50,7 @@ def test_a_window_with_the_vector_zero_is_a_passage_like_others() -> None:
 
 def test_the_better_one_of_two_short_windows_is_shown_and_one_alone_as_it_is() -> None:
     encoder = WordCounts()
-    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
+    scorer = index_of(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     texts = ["A cat, a cat. " * 30 + "A dog, a dog. " * 30, "A dog."]
     scorer.fit(Documents(["a", "b"], texts))
     [(of_cat, _), (of_dog, short)] = scorer.passages(["cat", "dog"], [[0, 1], [0, 1]])
@@ -97,11 +99,11 @@ class BySentence(MTEBEncoder):
         encoded = []
         for text in texts:
             spans = sentence_spans(text)
-            encoded.append(Encoded(vectors_of([text[slice(*span)] for span in spans]), np.array(spans)))
+            encoded.append(Encoded(counts_of([text[slice(*span)] for span in spans]), np.array(spans)))
         return [encoded] * len(poolings)
 
 
-def vectors_of(texts: Sequence[str]) -> np.ndarray:
+def counts_of(texts: Sequence[str]) -> np.ndarray:
     return WordVectors().encode([{"text": texts}]).astype(float)
 
 
@@ -114,11 +116,11 @@ def slow_cosines(texts: Sequence[str], power: float | None, fitted_on: Sequence[
     mean, matrix = np.zeros(3), np.eye(3)
     if power is not None:
         sentences = [text[slice(*span)] for text in fitted_on for span in sentence_spans(text)]
-        mean, matrix = slow_whitening(vectors_of(sentences), power)
-    asked = unit((vectors_of(ASKED) - mean) @ matrix)
+        mean, matrix = slow_whitening(counts_of(sentences), power)
+    asked = unit((counts_of(ASKED) - mean) @ matrix)
     found = []
     for text in texts:
-        own = vectors_of([text[slice(*span)] for span in sentence_spans(text)])
+        own = counts_of([text[slice(*span)] for span in sentence_spans(text)])
         found.append(asked @ unit((own - mean) @ matrix).T)
     return found
 
@@ -129,7 +131,7 @@ def test_chunks_score_by_their_cosine_also_when_documents_are_added_and_left_out
     # whitened vectors are compared by the cosine whatever the model's measure is
     encoder = WordVectors() if power is None else Products()
     settings = Method("m", whiten=power, score=score, temperature=0.05 if score else None)
-    scorer = VectorScorer(Encoding(BySentence(encoder)), None, settings)
+    scorer = index_of(Encoding(BySentence(encoder)), None, settings)
 
     def check(numbers: list[int]) -> None:
         texts = [TEXTS[number] for number in numbers]
@@ -157,24 +159,24 @@ def test_chunks_score_by_their_cosine_also_when_documents_are_added_and_left_out
 
 def test_a_short_text_scores_as_its_cosine_with_the_query() -> None:
     encoder = WordVectors()
-    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
+    scorer = index_of(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     scorer.fit(Documents(["a"], ["Cat."]))
-    found = scorer.text_scores("cat dog", ["Cat.", "Dog cat cat.", "Cow.", "Rain."])
+    found = vectors_of(scorer).text_scores("cat dog", ["Cat.", "Dog cat cat.", "Cow.", "Rain."])
     assert found == pytest.approx([0.5**0.5, 3 / 10**0.5, 0, 0], abs=1e-6)
     assert scorer.scores([]).shape == (0, 1)
 
 
 def test_vectors_of_a_model_with_the_dot_product_are_not_scaled() -> None:
     encoder = Products()
-    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
+    scorer = index_of(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     scorer.fit(Documents(list("abcdef"), TEXTS))
-    assert scorer.scores(ASKED).tolist() == (vectors_of(ASKED) @ vectors_of(TEXTS).T).tolist()
+    assert scorer.scores(ASKED).tolist() == (counts_of(ASKED) @ counts_of(TEXTS).T).tolist()
 
 
 def test_each_sentence_of_a_query_is_searched_on_its_own_where_the_settings_say_so() -> None:
     encoder = WordVectors()
     whole, parts = (
-        VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m", query=query))
+        index_of(Encoding(MTEBEncoder(encoder)), None, Method("m", query=query))
         for query in (None, "sentences")
     )
     for scorer in (whole, parts):
@@ -186,14 +188,14 @@ def test_each_sentence_of_a_query_is_searched_on_its_own_where_the_settings_say_
 
 def test_a_scorer_knows_only_the_documents_of_its_last_fit_and_says_if_there_was_none() -> None:
     encoder = WordVectors()
-    scorer = VectorScorer(Encoding(MTEBEncoder(encoder)), None, Method("m"))
+    scorer = index_of(Encoding(MTEBEncoder(encoder)), None, Method("m"))
     with pytest.raises(
         InputError, match=r"^search needs an indexed corpus: call fit with documents first\.$"
     ):
         scorer.scores(ASKED)
     for texts in (TEXTS, TEXTS[:1:-1]):
         scorer.fit(Documents(list(map(str, range(len(texts)))), texts))
-        want = unit(vectors_of(ASKED)) @ unit(vectors_of(texts)).T
+        want = unit(counts_of(ASKED)) @ unit(counts_of(texts)).T
         assert scorer.scores(ASKED) == pytest.approx(want, abs=1e-6)
 
 
@@ -212,7 +214,7 @@ def test_vectors_that_are_pooled_from_a_shared_pass_score_as_in_a_search_of_thei
     searcher = longembed.search(f"{name}:vectors={vectors}", device="cpu")
     searcher.add(list(documents), list(documents.values()))
     shared = mteb.get_model(name, device="cpu")
-    scorer = VectorScorer(Encoding(Encoder(lambda: shared.model)), vectors, Method("m"))
+    scorer = index_of(Encoding(Encoder(lambda: shared.model)), vectors, Method("m"))
     scorer.fit(Documents(list(documents), list(documents.values())))
     query = [tiny.text(6, 3)]
     same_vectors(scorer.scores(query), searcher.scorer.scores(query))
@@ -225,22 +227,12 @@ def test_an_opened_scorer_has_the_map_and_the_temperature_and_measures_no_vector
 ) -> None:
     encoder = WordVectors()
     settings = Method("m", whiten=power, score=score)
-    scorer, opened = (VectorScorer(Encoding(BySentence(encoder)), None, settings) for _ in range(2))
+    scorer, opened = (index_of(Encoding(BySentence(encoder)), None, settings) for _ in range(2))
     before, after = Documents(list("abcde"), TEXTS[:5]), Documents(list("abcdef"), TEXTS)
     scorer.fit(Documents(list("abcd"), TEXTS[:4]))
     scorer.scores(ASKED)
     scorer.add(before)
-    writer = Writer(tmp_path, None)
-    scorer.save(writer)
-    about = {
-        "name": "",
-        "revision": None,
-        "versions": {},
-        "documents": 5,
-        "empty": [],
-        "language": "eng-Latn",
-    }
-    opened.restore(writer.commit(**about), before)
+    opened.restore(saved(scorer, tmp_path), before)
     with monkeypatch.context() as patched:
         patched.setattr(CorpusVectors, "blocks", lambda *_: pytest.fail("vectors are measured again"))
         assert opened.passages(ASKED, [[3, 0]] * 3) == scorer.passages(ASKED, [[3, 0]] * 3)
@@ -252,7 +244,7 @@ def test_an_opened_scorer_has_the_map_and_the_temperature_and_measures_no_vector
 
 def test_vectors_that_are_compared_by_their_product_are_not_measured(monkeypatch) -> None:
     encoder = Products()
-    scorer = VectorScorer(Encoding(BySentence(encoder)), None, Method("m"))
+    scorer = index_of(Encoding(BySentence(encoder)), None, Method("m"))
     scorer.fit(Documents(["a"], TEXTS[3:4]))
     monkeypatch.setattr(CorpusVectors, "blocks", lambda *_: pytest.fail("vectors are measured"))
     assert scorer.passages(["dog"], [[0]]) == [[(5, 21)]]
@@ -260,7 +252,117 @@ def test_vectors_that_are_compared_by_their_product_are_not_measured(monkeypatch
 
 def test_a_model_whose_tokenizer_has_no_offsets_shows_whole_documents(folder: Path, monkeypatch) -> None:
     searcher = longembed.search(f"{folder}+pi@64:vectors=4", device="cpu")
-    monkeypatch.setattr(type(searcher.scorer.encoding.encoder.model.tokenizer), "is_fast", False)
+    monkeypatch.setattr(type(searcher.vectors.encoding.encoder.model.tokenizer), "is_fast", False)
     searcher.add(["a", "b"], [tiny.text(40, 1), tiny.text(3, 2)])
     query = tiny.text(40, 1)[-11:]  # the last vector is the best one
     assert [hit.passage == hit.document for hit in searcher.search(query)] == [True, True]
+
+
+# ---- the temperature ----------------------------------------------------------------------------------------
+
+FEW = ["A cat.", "A dog.", "A cat, a dog.", "A dog, a dog.", "Rain.", "A cat, a cat."]
+
+
+class Counting(VectorScorer):
+    """Vectors whose temperature is the number of documents on which it was estimated."""
+
+    n_estimates = 0
+
+    def _spread(self, queries: Sequence[str]) -> float:
+        self.n_estimates += 1
+        return float(len(self._vectors))
+
+
+def counting(settings: Method) -> Index:
+    return Index(
+        Identity("org/vectors", "1"), [Counting(Encoding(MTEBEncoder(WordCounts())), None, settings)]
+    )
+
+
+def n_estimates(index: Index) -> int:
+    counted = vectors_of(index)
+    assert isinstance(counted, Counting)
+    return counted.n_estimates
+
+
+def documents(n: int) -> Documents:
+    return Documents(list("abcdef"[:n]), FEW[:n])
+
+
+def test_an_opened_scorer_goes_on_with_the_temperature_and_its_number_of_documents(tmp_path: Path) -> None:
+    settings = Method("m", fusion="bm25")
+    scorer = counting(settings)
+    scorer.fit(documents(3))
+    assert vectors_of(scorer).temperature == 3
+    scorer.add(documents(5))
+    opened = counting(settings)
+    opened.restore(saved(scorer, tmp_path), documents(5))
+    assert vectors_of(opened).temperature == 3
+    opened.add(documents(6))
+    assert vectors_of(opened).temperature == 6 and n_estimates(opened) == 1
+
+
+def test_a_temperature_that_is_set_stays_in_an_opened_scorer(tmp_path: Path) -> None:
+    settings = Method("m", fusion="bm25", temperature=0.25)
+    scorer = counting(settings)
+    scorer.fit(documents(2))
+    opened = counting(settings)
+    opened.restore(saved(scorer, tmp_path), documents(2))
+    opened.add(documents(6))
+    assert vectors_of(opened).temperature == 0.25
+    assert (n_estimates(opened), n_estimates(scorer)) == (0, 0)
+
+
+@pytest.mark.parametrize(("fusion", "is_late"), [(None, False), ("bm25", True)])
+def test_no_temperature_is_estimated_to_save_a_scorer_that_needs_none(
+    fusion, is_late, tmp_path: Path
+) -> None:
+    settings = Method("m", fusion=fusion, vectors=4 if is_late else None, query="tokens" if is_late else None)
+    scorer = counting(settings)
+    scorer.fit(documents(3))
+    reader = saved(scorer, tmp_path)
+    assert n_estimates(scorer) == 0 and not any("temperature" in name for name in reader.settings)
+    opened = counting(settings)
+    opened.restore(reader, documents(3))
+    assert opened.scores(["cat"]).shape == (1, 3)
+
+
+# ---- passages -----------------------------------------------------------------------------------------------
+
+
+class Noting(WordCounts):
+    """An encoder that notes the texts of each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def encode(self, inputs: Any, **options: Any) -> np.ndarray:
+        batches = list(inputs)
+        self.calls.append([text for batch in batches for text in batch["text"]])
+        return super().encode(batches, **options)
+
+
+def test_windows_are_encoded_once_in_one_call_and_only_of_documents_with_several() -> None:
+    encoder = Noting()
+    scorer = index_of(Encoding(MTEBEncoder(encoder)), None, Method("m"))
+    sentences = {word: f"{word * 160}, a {word}. " for word in ("Cat", "Dog", "Cow", "Ant")}
+    texts = [sentences["Cat"] + sentences["Dog"], "A dog.", sentences["Cow"] + sentences["Ant"]]
+    scorer.fit(Documents(["a", "b", "c"], texts))
+    encoder.calls.clear()
+    shown = scorer.passages(["dog"], [[0, 1, 2]])
+    assert [len(spans) for spans in shown] == [3]
+    assert [sorted(call) for call in encoder.calls] == [
+        sorted(sentence.strip() for sentence in sentences.values()),
+        ["dog"],
+    ]
+    assert scorer.passages(["dog"], [[2, 0]]) == [[shown[0][2], shown[0][0]]] and len(encoder.calls) == 2
+
+
+@pytest.mark.parametrize(("text", "finds_windows"), [(" \n\t ", True), ("A dog. " * 200, False)])
+def test_a_blank_document_and_one_of_a_search_without_passages_are_shown_whole(text, finds_windows) -> None:
+    encoder = Noting()
+    scorer = index_of(Encoding(MTEBEncoder(encoder)), None, Method("m"))
+    vectors_of(scorer).finds_windows = finds_windows
+    scorer.fit(Documents(["a"], [text]))
+    assert scorer.passages(["dog"], [[0]]) == [[(0, len(text))]]
+    assert len(encoder.calls) == 1

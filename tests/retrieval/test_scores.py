@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from mteb_longembed.retrieval.joining import all_vectors, best_vector, mean_of_queries, with_the_rest_last
+from mteb_longembed.retrieval.scores import all_vectors, best_vector, mean_of_queries, with_the_rest_last
 from mteb_longembed.retrieval.sparse_vectors import SparseVectors
 from mteb_longembed.retrieval.vectors import CorpusVectors, WindowTokens, document_scores
 
