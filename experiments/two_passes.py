@@ -51,7 +51,7 @@ WIDTH, WINDOW = 384, 240
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8", "4bit")
 ABOUT: dict[str, Any] = {
     "name": "",
-    "revision": None,
+    "revision": "1",
     "versions": {},
     "documents": 1,
     "empty": [],

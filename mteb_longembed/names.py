@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.presets import LEXICAL, PRESET_STRATEGY, PRESET_TARGET, PRESETS
+from mteb_longembed.presets import PRESET_STRATEGY, PRESET_TARGET, PRESETS
 from mteb_longembed.values import spell, split_settings
 from mteb_longembed.zoo import ZOO, holds_model, is_folder
 
@@ -69,20 +69,11 @@ def _check_no_model(text: str, settings: str) -> None:
         )
 
 
-def is_bm25(text: str) -> bool:
-    """Return whether a name requests our BM25, with or without query expansion by a model.
-
-    >>> is_bm25("bm25:window=200"), is_bm25("bm25@512"), is_bm25("e5-base+lexical"), is_bm25("mteb/baseline-bm25s")
-    (True, True, True, False)
-    """
-    return is_lexical(text) or (not holds_model(text) and split_name(text)[1] == LEXICAL)
-
-
 def is_lexical(text: str) -> bool:
     """Return whether a name requests our BM25 without a model.
 
-    >>> is_lexical("bm25"), is_lexical("bm25:window=200"), is_lexical("e5-base+lexical")
-    (True, True, False)
+    >>> is_lexical("bm25"), is_lexical("bm25@512"), is_lexical("e5-base+lexical"), is_lexical("mteb/baseline-bm25s")
+    (True, True, False, False)
     """
     return text == BM25 or _BM25.fullmatch(text) is not None
 

@@ -23,7 +23,7 @@ from mteb_longembed.retrieval.analyzer import Analyzer, Language
 from mteb_longembed.retrieval.passages import CUT, excerpt
 from mteb_longembed.sentences import Span
 
-from .candidates import Candidate
+from .candidates import FREE, Candidate
 from .labels import short_names
 from .template import render
 
@@ -40,8 +40,6 @@ _TITLE = 120
 _SEARCHED = 4_000
 #: Words of at most this many letters, such as `who`, are marked only where a question has no others.
 _SHORT = 3
-#: Settings that do not make a method of its own in the order of documents.
-_VARIANTS = ("lexical_weight", "whiten")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -222,10 +220,10 @@ def _groups(
 
 
 def _family(candidate: Candidate) -> str:
-    """Return the name of a candidate without the settings of its variants."""
+    """Return the name of a candidate without the settings that make no method of its own."""
     if candidate.kind == "bm25" or candidate.method is None:
         return candidate.kind
-    return candidate.method.without(_VARIANTS).label
+    return candidate.method.without(FREE[0]).label
 
 
 def _hash(*parts: object) -> str:

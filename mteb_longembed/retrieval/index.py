@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # an index of BM25 alone opens without torch
 class Index(Identified):
     """Documents, their vectors and BM25. It scores by vectors, by BM25, or by both: the hybrid.
 
-    `S(q, d) = mean(V(q, d)) + lexical_weight * U(q, d)`, with both parts as log-odds.
+    `S(q, d) = mean(V(q, d)) + weight * U(q, d)`, with both parts as log-odds.
 
     `U` is `PassageBM25.log_odds` above its median over the documents, divided by the mean excess over it where that is
     less than 1, and otherwise in its own unit (see `lexical_evidence`). `V` is the evidence of the vectors: their
@@ -47,7 +47,7 @@ class Index(Identified):
         vectors: the scores by vectors, all over one encoding; the passages of the last one are shown. Empty for BM25
             alone.
         lexical: BM25; None for vectors alone.
-        lexical_weight: the weight of its log-odds.
+        weight: the weight of its log-odds.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Index(Identified):
         identity: Identity,
         vectors: Sequence[VectorScorer] = (),
         lexical: PassageBM25 | None = None,
-        lexical_weight: float = LEXICAL_WEIGHT,
+        weight: float = LEXICAL_WEIGHT,
     ) -> None:
         self.identity = identity
         self.vectors = vectors
         self.lexical = lexical
-        self.lexical_weight = lexical_weight
+        self.weight = weight
         self.documents = Documents([], [])
 
     @classmethod
@@ -133,7 +133,7 @@ class Index(Identified):
         log_odds = self.lexical.log_odds(queries)
         candidates = None if k is None else self._candidates(queries, k, log_odds)
         dense = [scorer.evidence(queries, candidates) for scorer in self.vectors]
-        lexical = np.float32(self.lexical_weight) * lexical_evidence(log_odds, few=self.documents.are_few)
+        lexical = np.float32(self.weight) * lexical_evidence(log_odds, few=self.documents.are_few)
         total: np.ndarray = np.mean(dense, axis=0) + lexical
         return total
 

@@ -8,7 +8,7 @@ from functools import partial
 from mteb_longembed.encoders.method import BM25_VERSION, LEXICAL_WEIGHT, MTEB_BM25_VERSION, Method
 from mteb_longembed.encoders.resolved import Resolved, resolve
 from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.names import MTEB_BM25, Identity, is_bm25, is_extended_name
+from mteb_longembed.names import BM25, MTEB_BM25, Identity, is_extended_name
 from mteb_longembed.presets import LEXICAL, LEXICAL_SETTINGS
 from mteb_longembed.values import Vectors
 from mteb_longembed.zoo import holds_model
@@ -38,19 +38,20 @@ def make_scorer(name: str, device: str | None = None) -> Scorer:
         HubError: if the hub cannot be reached, and the cache lacks the model.
         ModelError: if mteb cannot load the model.
     """
-    if is_bm25(name):
-        return make_bm25(Method.parse(name), device)
-    if is_own(name):
-        resolved = resolve(Method.parse(name))
-        return search_over(Encoding(load_encoder(resolved, device)), resolved)
-    from .mteb_models import load_from_mteb
+    if not is_own(name):
+        from .mteb_models import load_from_mteb
 
-    return load_from_mteb(name, device)
+        return load_from_mteb(name, device)
+    method = Method.parse(name)
+    if method.is_bm25:
+        return make_bm25(method, device)
+    resolved = resolve(method)
+    return search_over(Encoding(load_encoder(resolved, device)), resolved)
 
 
 def is_own(name: str) -> bool:
-    """Return whether a name is an extended model's, or the folder of a model."""
-    return is_extended_name(name) or holds_model(name)
+    """Return whether we make the scorer of a name: of an extended model, of the folder of a model, or of BM25."""
+    return name == BM25 or is_extended_name(name) or holds_model(name)
 
 
 def search_over(encoding: Encoding, resolved: Resolved) -> Scorer:

@@ -43,7 +43,7 @@ class Manifest(BaseModel):
     build: str  #: the random id of this version
     version: int  #: number of this version
     name: str  #: the name from which the scorer is made
-    revision: str | None  #: revision of the model; None for BM25 alone
+    revision: str  #: revision of its results: of the model, and of the algorithms
     versions: dict[str, str]  #: versions of the algorithms and libraries that the index depends on
     documents: int  #: number of documents with text
     empty: list[str]  #: ids of documents without text

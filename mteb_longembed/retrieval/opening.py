@@ -37,7 +37,7 @@ def open_index(folder: str | Path, *, device: str | None = None, passages: bool 
     reader = Reader(Path(folder).absolute())
     name = reader.manifest.name
     scorer = _scorer_of(name, device)
-    if not is_lexical(name) and scorer.revision != reader.manifest.revision:
+    if scorer.revision != reader.manifest.revision:
         raise IndexFolderError(
             f"the index in {reader.folder} was built with revision {reader.manifest.revision} of {name}, got "
             f"{scorer.revision}: build it again."

@@ -20,7 +20,6 @@ from mteb_longembed.data.stored_texts import Texts, merged, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.files import counted
 from mteb_longembed.given import read_given, read_pairs, with_text
-from mteb_longembed.names import is_lexical
 from mteb_longembed.sentences import CHARS_PER_TOKEN
 from mteb_longembed.values import ENGLISH
 
@@ -268,10 +267,14 @@ class Searcher:
     @property
     def identity(self) -> dict[str, Any]:
         """The name, revision, versions and language that determine an index of the same documents."""
-        revision = None if is_lexical(self.name) else self.scorer.revision
-        versions = self._savable().versions
+        index = self._savable()
         language = self._documents.language
-        return {"name": self.name, "revision": revision, "versions": versions, "language": language}
+        return {
+            "name": self.name,
+            "revision": index.revision,
+            "versions": index.versions,
+            "language": language,
+        }
 
     def save(self, folder: str | Path) -> None:
         """Save the index to a new or an empty folder. From then on, each change of the searcher is saved there at once.

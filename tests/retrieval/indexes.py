@@ -26,5 +26,5 @@ def saved(index: Index, folder: Path) -> Reader:
     """Save an index without its documents."""
     writer = Writer(folder, None)
     index.save(writer)
-    about = {"name": "", "revision": None, "versions": {}, "language": "eng-Latn"}
+    about = {"name": "", "revision": "1", "versions": {}, "language": "eng-Latn"}
     return writer.commit(**about, documents=len(index.documents), empty=[])
