@@ -120,5 +120,5 @@ def test_a_comparison_reads_the_files_of_a_base_once_and_parses_each_name_once(
     data = {"corpus": documents, "queries": {"q": tiny.text(5)}, "qrels": {"q": {"d1": 1}}}
     options = {"quick": True, "show": False, "output_folder": tmp_path / "results"}
     run = cost(lambda: longembed.compare(str(base), **data, **options), base)
-    assert run.calls["_base_in"] == 1 and run.calls["read_base"] > 5
+    assert run.calls["_base_in"] == 1 and run.calls["read_base"] >= 3
     assert len(parsed) > 2 and set(parsed.values()) == {1}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from mteb_longembed.encoders.base import Base
 from mteb_longembed.encoders.method import LEXICAL_WEIGHT, DType, Method
 from mteb_longembed.encoders.positions import ABSOLUTE, positions_of
 from mteb_longembed.encoders.resolved import Resolved, resolve
@@ -232,6 +233,13 @@ def _of_method(method: Method) -> Candidate:
     return Candidate(typed.label, kind, typed, resolved)
 
 
+def of_base(name: str) -> tuple[Candidate, Base]:
+    """Return the candidate of a base without extension, and the base."""
+    candidate = _of_method(Method(full_base(name)))
+    assert candidate.resolved is not None
+    return candidate, candidate.resolved.base
+
+
 def of_scorer(scorer: Scorer) -> Candidate:
     """Return the candidate of a custom scorer or of a run.
 
@@ -253,6 +261,7 @@ def candidates_of(
     covering: int | None = None,
     *,
     quick: bool = False,
+    plain: Candidate | None = None,
 ) -> tuple[list[Candidate], list[str]]:
     """Return the candidates of a base, itself first, and notes on what does not fit. A full name yields only itself.
 
@@ -263,6 +272,7 @@ def candidates_of(
             trained length for others.
         covering: the length in tokens that covers most of the documents.
         quick: whether only the presets are tried beside the base.
+        plain: the candidate of the base, if it is known.
 
     Raises:
         InputError: if none of the requested strategies fits the base.
@@ -276,7 +286,8 @@ def candidates_of(
     keys = strategies or (["pcw"] if quick else ["pcw", *POSITIONS])
     if "all" in keys:
         keys = list(STRATEGIES)
-    plain = _of_method(Method(full_base(base)))
+    if plain is None:
+        plain, _ = of_base(base)
     candidates = [plain]
     refused = []
     for key in keys:
@@ -342,11 +353,6 @@ def has_checkpoint(base: str) -> bool:
     """Return whether a text is a base whose weights can be extended."""
     entry = entry_of(base)
     return not is_name(base) and (entry is None or entry.kind != "mteb")
-
-
-def embeds_terms(base: str) -> bool:
-    """Return whether a base can expand queries, as dense ones do."""
-    return resolve(Method(full_base(base))).base.kind == "dense"
 
 
 def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = False) -> list[Candidate]:

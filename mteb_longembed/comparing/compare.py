@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from mteb_longembed.data.sources import Data
 from mteb_longembed.data.task import OwnData, files_task
 from mteb_longembed.encoders.batching import shared_bar
-from mteb_longembed.encoders.method import Method
-from mteb_longembed.encoders.resolved import resolve
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.sampling import sampled
@@ -26,12 +23,12 @@ from mteb_longembed.names import Settings
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.zoo import full_base
 
+from .bases import MeasuredBase, measured_base
 from .cache import Cache
 from .candidates import (
     Candidate,
     bm25_candidates,
     candidates_of,
-    embeds_terms,
     free_candidates,
     has_checkpoint,
     is_name,
@@ -39,7 +36,7 @@ from .candidates import (
 )
 from .comparison import Comparison, comparison_of, not_judged, rows_of
 from .costs import Lengths, document_lengths
-from .equal import longest_input, without_equals
+from .equal import without_equals
 from .failures import shown_passages
 from .judging import Judging
 from .labels import short_names
@@ -100,15 +97,13 @@ def compare(
         models = [cast("str | Scorer", models)]
     models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in models or ()]
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
-    lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
-    # token counts of the first base stand in for the other bases
-    lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
-    queries = [text for split in splits for text in split.queries.values()]
-    longest_of = {base: longest_input(base, lengths_of[base], _tokenizer_of(base), queries) for base in bases}
-    candidates = _of_models(models, chosen, lengths_of, lengths, longest_of, notes)
+    measured = {base: measured_base(base, splits) for base in bases}
+    # token counts of the first base stand in for models of mteb's own
+    lengths = next((one.lengths for one in measured.values()), None) or document_lengths(splits, None)
+    candidates = _of_models(models, chosen, measured, lengths, notes)
     candidates += _of_runs(runs or {}, splits if asked is None else [asked], notes)
     if chosen.bm25:
-        expanding = list(filter(embeds_terms, bases))
+        expanding = [name for name, one in measured.items() if one.base.kind == "dense"]
         candidates += bm25_candidates(lengths.longest, expanding, quick=bool(chosen.quick))
         candidates += free_candidates(candidates) if asked is not None or not chosen.quick else []
     else:
@@ -174,29 +169,33 @@ def _of_runs(runs: Mapping[str, RunSource], splits: Sequence[Split], notes: list
 def _of_models(
     models: Sequence[str | Candidate | Scorer],
     options: Options,
-    lengths_of: Mapping[str, Lengths],
+    measured: Mapping[str, MeasuredBase],
     lengths: Lengths,
-    longest_of: Mapping[str, int | None],
     notes: list[Note],
 ) -> list[Candidate]:
     """Return the candidates of bases, full names and scorers; note what does not fit."""
     strategies = _listed(options.strategies)
-    if (strategies or options.target is not None) and not lengths_of:
+    if (strategies or options.target is not None) and not measured:
         raise InputError("--strategies and --target need a base, got none: name one, or leave them out.")
     candidates: list[Candidate] = []
     for model in models:
         if isinstance(model, Candidate):
             candidates.append(model)
         elif isinstance(model, str):
-            covering = lengths_of.get(model, lengths).covering()
+            base = measured.get(model)
             of_model, refused = candidates_of(
-                model, strategies, options.target, covering, quick=bool(options.quick)
+                model,
+                strategies,
+                options.target,
+                (base.lengths if base else lengths).covering(),
+                quick=bool(options.quick),
+                plain=base and base.candidate,
             )
             # strategies that the user names run
-            if model in lengths_of and not strategies:
-                of_model, equal = without_equals(of_model, longest_of[model])
+            if base is not None and not strategies:
+                of_model, equal = without_equals(of_model, base.longest)
                 refused += equal
-            if options.dtype is not None and model in lengths_of:
+            if options.dtype is not None and base is not None:
                 of_model = [one.in_type(options.dtype) for one in of_model]
             candidates += of_model
             notes += [Note("left out", text) for text in refused]
@@ -258,19 +257,6 @@ def _asked(splits: Sequence[Split], options: Options, cache: Cache) -> Split | N
     everything = files_task(task.corpus_source, task.query_source, None, language=task.language)
     (asked,) = splits_of(everything, splits[0].metrics, ignore_identical_ids=options.ignore_identical_ids)
     return asked
-
-
-def _tokenizer_of(base: str) -> PreTrainedTokenizerBase:
-    """Return the tokenizer of a base; no weights are read. `InputError` if the model is extended already."""
-    resolved = resolve(Method(base))
-    files = resolved.base.files
-    if resolved.base.saved_strategy is not None:
-        raise InputError(f"{base} is extended already, so nothing is left to compare: give the base instead.")
-    return AutoTokenizer.from_pretrained(
-        files.path,
-        revision=None if files.local else resolved.base.revision,
-        trust_remote_code=resolved.base.runs_code,
-    )
 
 
 def _run_all(

@@ -2,35 +2,9 @@
 
 from collections.abc import Sequence
 
-from transformers import PreTrainedTokenizerBase
-
-from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.positions import ROTARY, positions_of
-from mteb_longembed.encoders.resolved import resolve
 
 from .candidates import Candidate
-from .costs import Lengths
-
-
-def longest_input(
-    base: str, lengths: Lengths, tokenizer: PreTrainedTokenizerBase, queries: Sequence[str]
-) -> int | None:
-    """Return the longest input of a base in tokens, with special tokens and its longest prompt; None if not known.
-
-    Args:
-        base: an alias, a hub id or a folder.
-        lengths: the lengths of its documents.
-        tokenizer: its tokenizer.
-        queries: the queries, which have to fit too.
-    """
-    if lengths.scale > 1:  # only a sample was read
-        return None
-    opened = resolve(Method(base)).base
-    prompts = list((opened.files.json("config_sentence_transformers.json").get("prompts") or {}).values())
-    prompts += [opened.entry.query_prompt, opened.entry.document_prompt]
-    around = [len(tokenizer(prompt or "", verbose=False)["input_ids"]) for prompt in ["", *prompts]]
-    rows = [tokenizer(query, add_special_tokens=False, verbose=False)["input_ids"] for query in queries]
-    return max([lengths.longest, *map(len, rows)]) + max(around)
 
 
 def equals_base(candidate: Candidate, longest: int) -> bool:

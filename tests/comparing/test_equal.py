@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import mteb_longembed
-from mteb_longembed.comparing.candidates import candidates_of, named
+from mteb_longembed.comparing.bases import longest_input
+from mteb_longembed.comparing.candidates import candidates_of, named, of_base
 from mteb_longembed.comparing.costs import Lengths
-from mteb_longembed.comparing.equal import equals_base, longest_input, without_equals
+from mteb_longembed.comparing.equal import equals_base, without_equals
 from mteb_longembed.data.task import files_task
 from tests import tiny
 
@@ -32,7 +33,7 @@ def test_a_candidate_equals_its_base_exactly_where_their_vectors_do(base, tail) 
 def test_search_settings_and_a_sample_of_documents_are_never_equal(base) -> None:
     assert not equals_base(named(f"{base}+pcw@64:vectors=window,whiten=0.5"), 5)
     assert not equals_base(named(f"{base}+none"), 5)
-    assert longest_input(base, Lengths(np.array([5]), 2.0), tiny.tokenizer(), []) is None
+    assert longest_input(of_base(base)[1], Lengths(np.array([5]), 2.0), tiny.tokenizer(), []) is None
     found, _ = candidates_of(base)
     assert without_equals(found, None) == (found, [])
 
