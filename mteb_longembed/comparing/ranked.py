@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from mteb_longembed.retrieval.scorer import Documents, Identified, Span, whole_d
 Rankings = Mapping[str, Mapping[str, float]]
 
 
+@runtime_checkable
 class RanxRun(Protocol):
     """A run of ranx."""
 
@@ -158,12 +159,16 @@ def read_run(name: str, source: RunSource) -> dict[str, dict[str, float]]:
     if isinstance(source, (str, Path)):
         where = str(source)
         trec = _TREC
-    if hasattr(source, "to_dict") and not is_table(source):
-        # ranx' Run
-        source = source.to_dict()
-    if isinstance(source, Mapping):
-        source = _of_dict(source, where)
-    rows = _of_table(read_table(source, where, trec=trec), where)
+    table: Source
+    if is_table(source):
+        table = source
+    elif isinstance(source, RanxRun):
+        table = _of_dict(source.to_dict(), where)
+    elif isinstance(source, Mapping):
+        table = _of_dict(source, where)
+    else:
+        table = source
+    rows = _of_table(read_table(table, where, trec=trec), where)
     rows["number"] = rows["score"].map(_number).astype(float)
     is_id = rows[["query", "document"]].apply(lambda ids: ids.notna() & (ids.astype(str).str.strip() != ""))
     rows = rows.astype({"query": str, "document": str})
