@@ -9,6 +9,7 @@ from dataclasses import asdict, fields
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from mteb_longembed.errors import InputError
 
@@ -101,7 +102,7 @@ def _dataclass(kind: type[Validated]) -> TypeAdapter[Validated]:
 
 
 @functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[object]:
     return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
 
 
@@ -130,8 +131,9 @@ def _rule(kind: object) -> str:
     inner, *notes = typing.get_args(kind)
     bounds = []
     for note in notes:
-        for limit in getattr(note, "metadata", ()):
-            bounds += [f"{_BOUNDS[key]} {value}" for key, value in asdict(limit).items()]
+        if isinstance(note, FieldInfo):
+            for limit in note.metadata:
+                bounds += [f"{_BOUNDS[key]} {value}" for key, value in asdict(limit).items()]
     units = [note for note in notes if isinstance(note, str)]
     return " ".join(filter(None, [_rule(inner), " and ".join(bounds), *units]))
 

@@ -2,11 +2,10 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, cast
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -63,7 +62,7 @@ def compare(
     runs: Mapping[str, RunSource] | None = None,
     show: bool = True,
     on_message: Callable[[str], None] = say_on_stderr,
-    **options: Any,
+    **options: object,
 ) -> Comparison:
     """Compare methods of embedding long documents that fit a model, on the same data, and recommend one.
 
@@ -95,8 +94,8 @@ def compare(
     cache = Cache(folder)
     asked = _asked(splits, chosen, cache)
     chosen = _with_quick(chosen, asked, splits[0], notes)
-    if isinstance(models, str) or hasattr(models, "scores"):
-        models = [cast("str | Scorer", models)]
+    if isinstance(models, str) or not isinstance(models, Iterable):
+        models = [models]
     models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in models or ()]
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
+from mteb_longembed.data.records import parse_number
 from mteb_longembed.data.table import Source, is_table, read_table
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.split import Split
@@ -169,7 +169,7 @@ def read_run(name: str, source: RunSource) -> dict[str, dict[str, float]]:
     else:
         table = source
     rows = _of_table(read_table(table, where, trec=trec), where)
-    rows["number"] = rows["score"].map(_number).astype(float)
+    rows["number"] = rows["score"].map(parse_number).astype(float)
     is_id = rows[["query", "document"]].apply(lambda ids: ids.notna() & (ids.astype(str).str.strip() != ""))
     rows = rows.astype({"query": str, "document": str})
     rules = {
@@ -209,17 +209,9 @@ def _of_dict(source: Mapping[str, object], where: str) -> Iterator[dict[str, obj
             yield {"query": query, "document": document, "score": score}
 
 
-def _number(value: Any) -> float:
-    """Parse a value as a Python float; nan if it is not a number."""
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
 def _check_direction(rows: pd.DataFrame, where: str) -> None:
     """Refuse distances: from rank to rank, scores rise more often than they fall."""
-    ranked = rows.assign(rank=rows["rank"].map(_number)).sort_values(["query", "rank"], kind="stable")
+    ranked = rows.assign(rank=rows["rank"].map(parse_number)).sort_values(["query", "rank"], kind="stable")
     steps = ranked.groupby("query")[["rank", "number"]].diff()
     steps = steps[steps["rank"] > 0]
     is_rising = steps["number"] > 0
