@@ -10,6 +10,7 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.files import make_folder, write_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: The colour of grid lines.
@@ -27,17 +28,17 @@ RC: Any = {
 METADATA = {"svg": {"Date": None, "Creator": None}, "png": {}, "pdf": {"CreationDate": None}}
 
 
-def panels(width: float, height: float, n: int) -> tuple[Figure, Any]:
+def panels(width: float, height: float, n: int) -> tuple[Figure, list[Axes]]:
     """Create a figure of a size in inches with `n` panels side by side that share the vertical axis."""
     import matplotlib  # takes a second, and most commands draw nothing
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(width, height), layout="constrained")
-        return figure, figure.subplots(1, n, squeeze=False, sharey=True)[0]
+        return figure, figure.subplots(1, n, squeeze=False, sharey=True)[0].tolist()
 
 
-def panels_below(width: float, height: float, n: int) -> tuple[Figure, list[Any], Any]:
+def panels_below(width: float, height: float, n: int) -> tuple[Figure, list[Axes], Axes]:
     """Create a figure of a size in inches with `n` panels below each other, and axes for a legend on the right."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -50,13 +51,14 @@ def panels_below(width: float, height: float, n: int) -> tuple[Figure, list[Any]
         return figure, [figure.add_subplot(grid[i, 0]) for i in range(n)], legend
 
 
-def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
+def drawn(figure: Figure, kind: str, *, dpi: float | None = None, transparent: bool = False) -> bytes:
     """Render a figure as the bytes of a file.
 
     Args:
         figure: the figure.
         kind: a format of `METADATA`.
-        options: options of matplotlib's `savefig`.
+        dpi: dots per inch; None: the figure's own.
+        transparent: whether it has no background.
     """
     import matplotlib
     from matplotlib.text import Text
@@ -65,7 +67,9 @@ def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
         text.set_parse_math(False)  # a dollar sign in a model's name is not math
     out = io.BytesIO()
     with matplotlib.rc_context(RC):
-        figure.savefig(out, format=kind, metadata=METADATA[kind], **options)
+        figure.savefig(
+            out, format=kind, metadata=METADATA[kind], dpi=dpi or "figure", transparent=transparent
+        )
     return out.getvalue()
 
 

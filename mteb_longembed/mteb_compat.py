@@ -4,12 +4,21 @@
 package uses, and why.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mteb_longembed.names import Settings
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from mteb.abstasks.task_metadata import TaskMetadata
 
 
-def query_batches(rows: Any, **options: Any) -> Iterable[Mapping[str, Any]]:
+def query_batches(rows: Dataset, metadata: TaskMetadata) -> Iterable[Settings]:
     """Return queries in batches as mteb passes them to encoders: instructions and conversations as text."""
     from mteb._create_dataloaders import create_dataloader
+    from mteb.types import PromptType
 
-    return create_dataloader(rows, **options)
+    return create_dataloader(rows, task_metadata=metadata, prompt_type=PromptType.query)

@@ -4,10 +4,12 @@ import functools
 import re
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from mteb_longembed.errors import InputError
 
@@ -40,32 +42,67 @@ def read(name: str, kind: object, value: object) -> Any:
     >>> read("ntk's sigma", float, "1e1"), read("se's g", int | Literal["document"] | None, "9")
     (10.0, 9)
     """
-    parsed = value
-    if isinstance(value, bool):  # which is a number to Python
-        parsed = "on" if value else "off"
     try:
-        return _adapter(kind).validate_python(parsed)
+        return _adapter(kind).validate_python(_unambiguous(value))
     except ValidationError:
         raise InputError(f"{name} must be {_rule(kind)}, got {value!r}.") from None
 
 
-def read_fields(settings: Any, owner: str = "") -> None:
-    """Convert the fields of a frozen dataclass by their annotations, in place. Defaults must be typed already.
+class Validated:
+    """Base of frozen dataclasses whose values pydantic reads by the annotations of their fields.
+
+    Values may be texts or Python types, and are stored typed, which `__post_init__` can rely on. Defaults must be typed
+    already.
 
     Raises:
         InputError: if a value breaks its rule.
+        TypeError: if a field has no value, or a value no field.
     """
-    owner_of_fields: Any = type(settings)
-    kinds = hints(owner_of_fields)
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        if value is not field.default:
-            typed = read(f"{owner}{field.name}", kinds[field.name], value)
-            object.__setattr__(settings, field.name, typed)  # the instance is frozen for others
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False, extra="forbid")
+
+    def __init_subclass__(cls) -> None:
+        cls.__init__ = _read_fields  # type: ignore[assignment]  # `dataclass` keeps an __init__ of the class itself
+
+    @classmethod
+    def _owner(cls, given: Mapping[str, object]) -> str:
+        """Return the words before the name of a field in messages, such as `se's `."""
+        return ""
+
+
+def _read_fields(settings: Validated, *args: object, **values: object) -> None:
+    kind: Any = type(settings)  # else mypy confuses the hash of an instance with the hash of its class
+    kinds = hints(kind)
+    given = dict(zip(kinds, args, strict=False)) | values
+    if len(given) < len(args) + len(values):
+        raise TypeError(f"{kind.__name__} takes one value for each of {', '.join(kinds)}.")
+    texts = {name: _unambiguous(value) for name, value in given.items()}
+    try:
+        _dataclass(kind).validator.validate_python(texts, self_instance=settings)
+    except ValidationError as error:
+        broken = error.errors()[0]
+        if broken["type"] == "value_error":  # of the class's own rules
+            raise broken["ctx"]["error"] from None
+        name = str(broken["loc"][0])
+        if name not in given or name not in kinds:
+            raise TypeError(f"{kind.__name__}({name}=): {broken['msg']}.") from None
+        raise InputError(
+            f"{kind._owner(given)}{name} must be {_rule(kinds[name])}, got {given[name]!r}."
+        ) from None
+
+
+def _unambiguous(value: object) -> object:
+    """Return a switch, which is a number to Python, as a text, and every other value unchanged."""
+    return spell(value) if isinstance(value, bool) else value
 
 
 @functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def _dataclass(kind: type[Validated]) -> TypeAdapter[Validated]:
+    return TypeAdapter(kind)
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[object]:
     return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
 
 
@@ -94,8 +131,9 @@ def _rule(kind: object) -> str:
     inner, *notes = typing.get_args(kind)
     bounds = []
     for note in notes:
-        for limit in getattr(note, "metadata", ()):
-            bounds += [f"{_BOUNDS[key]} {value}" for key, value in asdict(limit).items()]
+        if isinstance(note, FieldInfo):
+            for limit in note.metadata:
+                bounds += [f"{_BOUNDS[key]} {value}" for key, value in asdict(limit).items()]
     units = [note for note in notes if isinstance(note, str)]
     return " ".join(filter(None, [_rule(inner), " and ".join(bounds), *units]))
 

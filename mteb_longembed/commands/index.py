@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
         )
         return 0
     for option in ("model", "corpus", "to"):
-        if getattr(args, option) is None:
+        if vars(args)[option] is None:
             shown = "MODEL" if option == "model" else f"--{option}"
             raise InputError(
                 f"{shown} is needed to build an index: index MODEL --corpus DOCUMENTS --to FOLDER."

@@ -36,7 +36,7 @@ def strategies() -> Part:
     data: list[dict[str, object]] = []
     for key, kind in STRATEGIES.items():
         title = (sys.modules[kind.__module__].__doc__ or "").strip().partition("\n")[0]
-        defaults = {name: getattr(kind, name) for name in kind.declared()}
+        defaults = {one.name: one.default for one in fields(kind) if one.name in kind.declared()}
         lines.append(f"  {key:<10}{title}")
         meaning = {field.name: field.metadata.get("help", "") for field in fields(kind)}
         for name, default in defaults.items():

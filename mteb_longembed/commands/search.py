@@ -85,7 +85,7 @@ def main(args: argparse.Namespace) -> int:
         rows: dict[str, list[dict[str, object]]] = {query: [] for query in hits_of}
         for query, hits in hits_of.items():
             for hit in hits:
-                rows[query].append({key: getattr(hit, key) for key in _KEYS})
+                rows[query].append({key: vars(hit)[key] for key in _KEYS})
         print(json.dumps(rows, indent=2))
     else:
         _print(hits_of, searcher, full=args.full)

@@ -2,13 +2,10 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, cast
-
-from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.data.sources import Data
 from mteb_longembed.data.task import OwnData, files_task
@@ -17,7 +14,7 @@ from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError, Unkno
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.files import is_terminal, make_folder, printable
+from mteb_longembed.files import make_folder, printable
 from mteb_longembed.hub import silence
 from mteb_longembed.names import Settings
 from mteb_longembed.retrieval.scorer import Scorer
@@ -40,7 +37,7 @@ from .equal import without_equals
 from .failures import shown_passages
 from .judging import Judging
 from .labels import short_names
-from .live import LiveTable
+from .live import Display
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
 from .run import Result, Runner
@@ -49,8 +46,8 @@ from .verdict import Note
 
 
 def say_on_stderr(sentence: str) -> None:
-    """Print a message on standard error, above any progress bar."""
-    tqdm.write(printable(sentence), file=sys.stderr)
+    """Print a message on standard error, which is above the display of a running comparison."""
+    print(printable(sentence), file=sys.stderr)
 
 
 @silence("mteb_longembed.encoders.batching")  # the table says how much each candidate reads
@@ -61,7 +58,7 @@ def compare(
     runs: Mapping[str, RunSource] | None = None,
     show: bool = True,
     on_message: Callable[[str], None] = say_on_stderr,
-    **options: Any,
+    **options: object,
 ) -> Comparison:
     """Compare methods of embedding long documents that fit a model, on the same data, and recommend one.
 
@@ -93,8 +90,8 @@ def compare(
     cache = Cache(folder)
     asked = _asked(splits, chosen, cache)
     chosen = _with_quick(chosen, asked, splits[0], notes)
-    if isinstance(models, str) or hasattr(models, "scores"):
-        models = [cast("str | Scorer", models)]
+    if isinstance(models, str) or not isinstance(models, Iterable):
+        models = [models]
     models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in models or ()]
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     measured = {base: measured_base(base, splits) for base in bases}
@@ -284,19 +281,7 @@ def _run_all(
     done: list[Result] = []
     begun: set[str] = set(work)
     tokens = Counter({name: of_pass.left for name, of_pass in work.items()})
-    # the remaining time follows the speed of the whole run, because recent speed differs between strategies
-    options = {
-        "unit": " tokens",
-        "unit_scale": True,
-        "smoothing": 0,
-        "disable": not show or sys.stderr is None,
-    }
-    # a redirected log gets a line at most every 30 seconds
-    if not is_terminal(sys.stderr):
-        options["mininterval"] = 30.0
-    # nothing is shown before the first candidate
-    bar = tqdm(total=tokens.total(), delay=1e-9, **options)
-    table = LiveTable(bar, show=show)
+    display = Display(tokens.total(), show=show)
     waiting = list(runner.candidates)
 
     def run(candidates: Sequence[Candidate]) -> None:
@@ -306,11 +291,11 @@ def _run_all(
         new = {name: one for name, one in new.items() if not runner.is_finished(one)}
         for name, one in new.items() if show else ():  # a pass of a derived candidate
             tokens[name] = lengths.read(one.target_len)
-            bar.total += tokens[name]
+            display.total += tokens[name]
         begun.update(new)
         for candidate in candidates:
-            bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)
-            end = bar.n + tokens.pop(candidate.passes, 0)
+            display.begin(labels[candidate.id])
+            end = display.n + tokens.pop(candidate.passes, 0)
             try:
                 done.append(runner.run(candidate))
             except Exception as error:  # whatever the reason, such as an API's rate limit: the others can run
@@ -319,15 +304,15 @@ def _run_all(
                     reason = f"{type(error).__name__}: {reason}"
                 leave_out(f"{candidate.id} is left out: {reason}")
             else:
-                if table.is_shown and runner.splits[0].is_judged:
-                    table.update(rows_of(done), candidate.id, len(done) + len(waiting) - 1)
+                if display.is_shown and runner.splits[0].is_judged:
+                    display.show_rows(rows_of(done), candidate.id, len(done) + len(waiting) - 1)
             waiting.remove(candidate)
             # the expected tokens are an estimate
-            bar.total += max(bar.n - end, 0)
-            bar.update(max(end - bar.n, 0))
+            display.total += max(display.n - end, 0)
+            display.update(max(end - display.n, 0))
 
     try:
-        with bar, shared_bar(bar):
+        with display.shown(), shared_bar(display):
             run(runner.candidates)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 waiting += derived_candidates(done, runner.splits, leave_out)

@@ -208,16 +208,18 @@ def comparison_of(
     rows = rows_of(done)
     tasks = list(dict.fromkeys(split.label[0] for split in splits))
     own = splits[0].task
-    corpus = None
-    if isinstance(own, OwnData) and isinstance(own.corpus_source, Path):
-        corpus = str(own.corpus_source.resolve())
+    corpus = language = None
+    if isinstance(own, OwnData):
+        language = own.language
+        if isinstance(own.corpus_source, Path):
+            corpus = str(own.corpus_source.resolve())
     setting = Setting(
         # `mteb run` knows neither tasks of your own data nor samples, which have other names
         tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
         n_clusters=resamples_of(scores, [candidates[0].id]).n_clusters,
         corpus=corpus,
-        language=getattr(own, "language", None),
+        language=language,
     )
     of_kinds = by_kind(scores, splits)
     by_kinds = [Note("data", sentence) for sentence in differing(of_kinds, rows)]

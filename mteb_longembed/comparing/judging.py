@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ from mteb_longembed.data.check import read_corpus
 from mteb_longembed.data.task import OwnData
 from mteb_longembed.evaluation.evaluate import N_FIRST
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.files import make_folder, printable, write_file
+from mteb_longembed.files import Json, make_folder, printable, write_file
 from mteb_longembed.retrieval.analyzer import Analyzer, Language
 from mteb_longembed.retrieval.passages import CUT, excerpt
 from mteb_longembed.sentences import Span
@@ -26,6 +26,18 @@ from mteb_longembed.sentences import Span
 from .candidates import FREE, Candidate
 from .labels import short_names
 from .template import render
+
+
+class _Ranking(TypedDict):
+    """The documents of a candidate for a query, the best first, and the passages of the first ones."""
+
+    documents: Sequence[str]
+    scores: Sequence[float]
+    floor: float
+    first: Sequence[str]
+    starts: Sequence[int]
+    ends: Sequence[int]
+
 
 PAGE = "judge.html"
 #: Maximum bytes of a page, and the characters of each whole text that are tried until the page is small enough.
@@ -70,7 +82,7 @@ class Judging:
                 break
         write_file(path, text)
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Json:
         """Return the content of the page: questions, rankings and documents, which are referred to by index."""
         if self.split is None:
             return {"signature": self.signature, "questions": [], "documents": []}
@@ -166,7 +178,7 @@ def _titles(split: Split, wanted: Mapping[str, int]) -> dict[str, str]:
     return {one.id: printable(one.title[:_TITLE]) for one in rows if one.id in wanted}
 
 
-def _spans(rows: Sequence[Mapping[str, Any]]) -> dict[str, set[Span]]:
+def _spans(rows: Sequence[_Ranking]) -> dict[str, set[Span]]:
     """Return the passages that methods found for a question, by document."""
     spans: dict[str, set[Span]] = defaultdict(set)
     for row in rows:
@@ -201,7 +213,7 @@ def _marked(question: str, language: Language) -> list[str]:
 
 
 def _groups(
-    row: Mapping[str, Any], seen: Mapping[str, int], tolerance: float, n_documents: int
+    row: _Ranking, seen: Mapping[str, int], tolerance: float, n_documents: int
 ) -> Iterator[list[int]]:
     """Yield the groups of tied documents that reach into the ten best: their number, and the seen ones among them."""
     n_above = sum(score > row["floor"] for score in row["scores"])
@@ -237,7 +249,7 @@ def _cut(whole: str, n: int) -> list[str]:
     return [whole[:n], f"Cut after {n:,} of {len(whole):,} characters; your file has the rest."]
 
 
-def _page(data: Mapping[str, Any]) -> str:
+def _page(data: Json) -> str:
     first = {key: value for key, value in data.items() if key not in ("passages", "texts")}
     # lines that the page parses when it shows them
     parts = [first, *data["passages"], *data["texts"]]

@@ -1,36 +1,112 @@
-"""The table so far, while a comparison runs: redrawn in place on a terminal, a line for each candidate elsewhere."""
+"""What a running comparison shows: the table so far and a bar, redrawn in place on a terminal or in a notebook.
+
+In a log, and in a notebook without ipywidgets, it prints lines.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TextIO
 
-from tabulate import tabulate  # type: ignore[import-untyped]
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column, Table
+from rich.text import Text
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.files import is_terminal, printable
 
 from .summary import Row
 
-if TYPE_CHECKING:
-    from tqdm import tqdm  # type: ignore[import-untyped]
+#: Seconds between two lines of the bar in a log.
+_SECONDS = 30.0
 
 
-class LiveTable:
-    """Print rows on standard error, above the progress bar.
+class _Counts(ProgressColumn):
+    """Tokens, time and speed as tqdm writes them, at the speed of the whole run: recent speed differs by strategy."""
+
+    def render(self, task: Task) -> Text:
+        line = tqdm.format_meter(
+            task.completed,
+            task.total,
+            task.elapsed or 0,
+            unit=" tokens",
+            unit_scale=True,
+            bar_format="{n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]",
+        )
+        return Text(line)
+
+
+class Display:
+    """The progress of a comparison on standard error. It is the bar of the run, see `shared_bar`.
 
     Args:
-        bar: the bar.
-        show: whether anything is printed.
+        total: expected tokens.
+        show: whether anything is shown.
     """
 
-    def __init__(self, bar: tqdm, *, show: bool) -> None:
-        self._bar = bar
-        #: Whether rows are printed.
+    def __init__(self, total: float, *, show: bool) -> None:
+        self.n = 0.0
+        self.total = total
+        #: Whether anything is shown.
         self.is_shown = show and sys.stderr is not None
-        self._height = 0
+        self._console = Console(
+            stderr=True, force_terminal=is_terminal(sys.stderr), markup=False, emoji=False, highlight=False
+        )
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), _Counts(Column(no_wrap=True))
+        self._bar = Progress(*columns, console=self._console)
+        self._task = self._bar.add_task("Comparing", total=total)
+        self._table: Table | None = None
+        self._next_line = time.monotonic() + _SECONDS
 
-    def update(self, rows: Sequence[Row], newest: str, n_all: int) -> None:
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the display inside this context; whatever else is printed there appears above it."""
+        if not self._is_live:
+            try:
+                yield
+            finally:
+                self._print_bar()
+            return
+        stderr = sys.stderr
+        with Live(console=self._console, get_renderable=self._renderable) as shown, _logs_moved(stderr):
+            try:
+                yield
+            finally:
+                shown.refresh()  # a notebook would keep the display of a moment before
+
+    def _print_bar(self) -> None:
+        if self.is_shown and self.total:
+            self._console.print(self._bar)
+            self._next_line = time.monotonic() + _SECONDS
+
+    def _renderable(self) -> Group:
+        # the bar first: a table that is higher than the terminal loses its last rows
+        parts: list[Progress | Table] = []
+        if self.total:
+            parts.append(self._bar)
+        if self._table is not None:
+            parts.append(self._table)
+        return Group(*parts)
+
+    def begin(self, label: str) -> None:
+        """Show the label of the candidate that runs."""
+        self._bar.update(self._task, description=printable(f"Comparing, {label}"))
+
+    def update(self, n: float) -> None:
+        """Advance the bar by `n` tokens, towards the `total` as it is now."""
+        self.n += n
+        self._bar.update(self._task, completed=self.n, total=self.total)
+        if not self._is_live and time.monotonic() > self._next_line:
+            self._print_bar()
+
+    def show_rows(self, rows: Sequence[Row], newest: str, n_all: int) -> None:
         """Show the rows so far.
 
         Args:
@@ -38,19 +114,36 @@ class LiveTable:
             newest: the id of the candidate that has just run.
             n_all: how many will run.
         """
-        if not is_terminal(sys.stderr):
+        if not self._is_live:
             (row,) = (row for row in rows if row.id == newest)
-            self._bar.write(f"{len(rows)} of {n_all}: {printable(row.label)} {_score(row)}", file=sys.stderr)
+            print(f"{len(rows)} of {n_all}: {printable(row.label)} {_score(row)}", file=sys.stderr)
             return
-        cells = [[printable(row.label), _score(row), row.standing] for row in rows]
-        headers = [f"{len(rows)} of {n_all} candidates", "score", "standing"]
-        text = tabulate(cells, headers, "simple", disable_numparse=True)
-        self._bar.clear()
-        # up to the first line of the last table, and clear everything below
-        back = f"\x1b[{self._height}A\x1b[J" if self._height else ""
-        sys.stderr.write(f"{back}{text}\n")
-        self._height = text.count("\n") + 1
-        self._bar.refresh()
+        table = Table(f"{len(rows)} of {n_all} candidates", "score", "standing", box=None)
+        for row in rows:
+            table.add_row(printable(row.label), _score(row), row.standing)
+        self._table = table
+
+    @property
+    def _is_live(self) -> bool:
+        has_widgets = self._console.is_jupyter and find_spec("ipywidgets") is not None
+        return self.is_shown and (self._console.is_interactive or has_widgets)
+
+
+@contextmanager
+def _logs_moved(stream: TextIO) -> Iterator[None]:
+    """Let handlers of logs that write to a stream, as transformers' does, write to `sys.stderr` as it is now."""
+    loggers = [one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger)]
+    moved = []
+    for logger in [logging.root, *loggers]:
+        for handler in logger.handlers:
+            if isinstance(handler, logging.StreamHandler) and handler.stream is stream:
+                handler.setStream(sys.stderr)
+                moved.append(handler)
+    try:
+        yield
+    finally:
+        for handler in moved:
+            handler.setStream(stream)
 
 
 def _score(row: Row) -> str:

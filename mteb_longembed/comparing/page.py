@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from markupsafe import Markup
@@ -16,7 +16,7 @@ from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.evaluation.resampling import Interval
 from mteb_longembed.figures import GRID, drawn
-from mteb_longembed.files import counted, make_folder, printable, slug, write_file
+from mteb_longembed.files import Json, counted, make_folder, printable, slug, write_file
 
 from .failures import N_FAILURES, base_row, failures
 from .figure import COLOURS, draw_costs, draw_figure, first_rows
@@ -82,10 +82,17 @@ class Table:
     standings: Sequence[str] = ()
 
     @classmethod
-    def of(cls, key: str, caption: str, rows: Sequence[Mapping[str, str]], **more: Any) -> Table:
+    def of(
+        cls,
+        key: str,
+        caption: str,
+        rows: Sequence[Mapping[str, str]],
+        notes: Sequence[str] = (),
+        standings: Sequence[str] = (),
+    ) -> Table:
         """Build a table without empty columns."""
         cells = pd.DataFrame(rows).map(printable).rename(columns=printable)
-        return cls(key, printable(caption), cells.loc[:, (cells != MISSING).any()], **more)
+        return cls(key, printable(caption), cells.loc[:, (cells != MISSING).any()], notes, standings)
 
     def as_text(self) -> str:
         """Format the table for a terminal."""
@@ -350,7 +357,7 @@ def as_json(comparison: Comparison) -> str:
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(values: Json) -> Json:
     """Replace unknown and infinite values by None, JSON's null."""
     return {
         key: None if isinstance(value, float) and not is_number(value) else value
@@ -358,7 +365,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _records(frame: pd.DataFrame) -> list[Json]:
     return json.loads(frame.to_json(orient="records", double_precision=15))
 
 

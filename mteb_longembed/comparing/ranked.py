@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
+from mteb_longembed.data.records import parse_number
 from mteb_longembed.data.table import Source, is_table, read_table
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.split import Split
@@ -22,6 +22,7 @@ from mteb_longembed.retrieval.scorer import Documents, Identified, Span, whole_d
 Rankings = Mapping[str, Mapping[str, float]]
 
 
+@runtime_checkable
 class RanxRun(Protocol):
     """A run of ranx."""
 
@@ -158,13 +159,17 @@ def read_run(name: str, source: RunSource) -> dict[str, dict[str, float]]:
     if isinstance(source, (str, Path)):
         where = str(source)
         trec = _TREC
-    if hasattr(source, "to_dict") and not is_table(source):
-        # ranx' Run
-        source = source.to_dict()
-    if isinstance(source, Mapping):
-        source = _of_dict(source, where)
-    rows = _of_table(read_table(source, where, trec=trec), where)
-    rows["number"] = rows["score"].map(_number).astype(float)
+    table: Source
+    if is_table(source):
+        table = source
+    elif isinstance(source, RanxRun):
+        table = _of_dict(source.to_dict(), where)
+    elif isinstance(source, Mapping):
+        table = _of_dict(source, where)
+    else:
+        table = source
+    rows = _of_table(read_table(table, where, trec=trec), where)
+    rows["number"] = rows["score"].map(parse_number).astype(float)
     is_id = rows[["query", "document"]].apply(lambda ids: ids.notna() & (ids.astype(str).str.strip() != ""))
     rows = rows.astype({"query": str, "document": str})
     rules = {
@@ -204,17 +209,9 @@ def _of_dict(source: Mapping[str, object], where: str) -> Iterator[dict[str, obj
             yield {"query": query, "document": document, "score": score}
 
 
-def _number(value: Any) -> float:
-    """Parse a value as a Python float; nan if it is not a number."""
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
 def _check_direction(rows: pd.DataFrame, where: str) -> None:
     """Refuse distances: from rank to rank, scores rise more often than they fall."""
-    ranked = rows.assign(rank=rows["rank"].map(_number)).sort_values(["query", "rank"], kind="stable")
+    ranked = rows.assign(rank=rows["rank"].map(parse_number)).sort_values(["query", "rank"], kind="stable")
     steps = ranked.groupby("query")[["rank", "number"]].diff()
     steps = steps[steps["rank"] > 0]
     is_rising = steps["number"] > 0

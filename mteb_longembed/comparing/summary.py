@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
 from mteb_longembed.evaluation.resampling import LEAST_CLUSTERS, Interval, Resamples, resample
+from mteb_longembed.files import Json
 
 from .candidates import Candidate, Kind
 from .costs import Cost
@@ -86,7 +87,7 @@ class Row:
         """Whether it is near the best, or the best, in nearly all resamples."""
         return self.near_share >= ENOUGH_SHARE
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Return the row as plain values, each interval in three: the mean, `_low` and `_high`."""
         values = {"candidate": self.id, **asdict(self)}
         del values["id"]

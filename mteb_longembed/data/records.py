@@ -3,7 +3,7 @@
 import math
 import re
 from numbers import Integral
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, SupportsFloat
 
 import pandas as pd
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
@@ -46,15 +46,22 @@ def _score(value: object) -> int:
     return max(score, 0)
 
 
-def _whole_number(value: Any) -> int | None:
+def _whole_number(value: object) -> int | None:
     """Parse an integer, such as 1, 1.0 or "1.0"; None for anything else."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    number = parse_number(value)
     if isinstance(value, bool) or not number.is_integer():
         return None
     return int(number)
+
+
+def parse_number(value: object) -> float:
+    """Parse a value as a Python float; nan if it is not a number."""
+    if not isinstance(value, (str, SupportsFloat)):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def is_missing(value: object) -> bool:
@@ -116,7 +123,9 @@ class Judgement(Record):
 
 def names_of(record: type[Record], field: str) -> list[str]:
     """Return the column names of a field."""
-    return cast("list[str]", cast("AliasChoices", record.model_fields[field].validation_alias).choices)
+    alias = record.model_fields[field].validation_alias
+    assert isinstance(alias, AliasChoices)
+    return list(map(str, alias.choices))
 
 
 #: The column names of a judgement's two ids.

@@ -10,34 +10,38 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol, TypeAlias
+from typing import IO, NamedTuple, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
+import narwhals
 import pandas as pd
-import pyarrow.dataset
 import pyarrow.parquet
+from narwhals.typing import IntoFrame
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.files import holds_index
 
 
-class ArrowTable(Protocol):
-    """A table with Arrow's PyCapsule interface: of Arrow, polars, DuckDB, ..."""
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A table or a stream with Arrow's PyCapsule interface: of Arrow, polars, DuckDB, ..."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
-class Table(Protocol):
-    """A table of another library that pandas can hold."""
+@runtime_checkable
+class HuggingFaceDataset(Protocol):
+    """A data set of `datasets`, which is not imported for this."""
 
-    def to_pandas(self) -> pd.DataFrame: ...
+    def with_format(self, type: str) -> Self: ...
+
+    def iter(self, batch_size: int) -> Iterator[ArrowStream]: ...
 
 
+#: A data set, a table or a stream of batches, or another frame that narwhals knows, such as a lazy one.
+Table: TypeAlias = "HuggingFaceDataset | ArrowStream | IntoFrame"
 #: A file, a folder of texts or of Parquet files, a table, an iterable of rows or tables, or a dict: id -> text,
 #: id -> {"title": ..., "text": ...} as BEIR has it, or query id -> document id -> score.
-Source: TypeAlias = (
-    "str | Path | pd.DataFrame | ArrowTable | Table | Iterable[Mapping[str, object] | ArrowTable]"
-    " | Mapping[str, object]"
-)
+Source: TypeAlias = "str | Path | Table | Iterable[Mapping[str, object] | Table] | Mapping[str, object]"
 
 #: The formats with column names. Each text format may be compressed by gzip.
 ENDINGS = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -84,7 +88,7 @@ def read_table(source: Source, name: str, *, trec: Sequence[str] = ()) -> pd.Dat
 
 
 def read_rows(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterator[Row]:
-    """Yield the rows of a source. Files, streams and lazy tables are read in batches.
+    """Yield the rows of a source. Files and streams are read in batches; a lazy frame is computed in memory.
 
     Values of text formats are texts. Each line of JSON Lines and of TREC's formats counts as a row, even if empty.
     Named index levels become columns.
@@ -138,59 +142,39 @@ def _row(name: str, number: int, values: object) -> Row:
     return Row(name, number, values)
 
 
-#: The methods that identify tables: Arrow's interface, batches of an Arrow data set, row groups of a Parquet file,
-#: batches of a polars lazy frame, conversion to pandas for all others, and `with_format` of Hugging Face data sets.
-_METHODS = (
-    "__arrow_c_stream__",
-    "to_batches",
-    "num_row_groups",
-    "collect_batches",
-    "to_pandas",
-    "with_format",
-)
-
-
-def is_table(source: object) -> bool:
-    """Return whether a source is a table in memory, a lazy table, or a stream of batches of one table."""
-    return isinstance(source, pd.DataFrame) or any(hasattr(source, method) for method in _METHODS)
+def is_table(source: object) -> TypeGuard[Table]:
+    """Return whether a source is a table in memory, a lazy frame, or a stream of batches of one table."""
+    if isinstance(source, (HuggingFaceDataset, ArrowStream)):
+        return True
+    return isinstance(
+        narwhals.from_native(source, pass_through=True), (narwhals.DataFrame, narwhals.LazyFrame)
+    )
 
 
 def _of_items(items: Iterable[object], name: str) -> Iterator[object]:
     """Yield the rows of an iterable of rows or tables, such as the batches of a stream."""
     for item in items:
-        if is_table(item):
+        if not isinstance(item, Mapping) and is_table(item):
             yield from _of_table(item, name)
         else:
             yield item
 
 
-def _of_table(source: object, name: str) -> Iterator[object]:
+def _of_table(source: Table, name: str) -> Iterator[object]:
     """Yield the rows of a table, batch by batch where possible."""
-    if hasattr(source, "with_format"):
-        # a Hugging Face data set, perhaps streaming and with a format of its own
+    if isinstance(source, HuggingFaceDataset):  # perhaps streaming and with a format of its own
         yield from _of_items(source.with_format("arrow").iter(_ROWS), name)
-    elif isinstance(source, pd.DataFrame):
+    elif narwhals.dependencies.is_pandas_like_dataframe(source):
         yield from _of_frame(source, name)
-    elif hasattr(source, "__arrow_c_stream__"):
+    elif isinstance(source, ArrowStream):
         yield from _of_stream(source, name)
-    elif hasattr(source, "scanner"):
-        # an Arrow data set, which by default reads large batches ahead and keeps read parts of a Parquet file
-        options: dict[str, object] = {"batch_size": _ROWS, "batch_readahead": 1, "fragment_readahead": 1}
-        if hasattr(source, "format") and isinstance(source.format, pyarrow.dataset.ParquetFileFormat):
-            options["fragment_scan_options"] = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
-        yield from _of_table(source.scanner(**options, use_threads=False), name)
-    elif hasattr(source, "to_batches"):
-        yield from _of_items(source.to_batches(), name)
-    elif hasattr(source, "num_row_groups") and hasattr(source, "iter_batches"):
-        for group in range(source.num_row_groups):  # else all row groups read so far stay in memory
-            yield from _of_items(source.iter_batches(_ROWS, row_groups=[group]), name)
-    elif hasattr(source, "collect_batches"):
-        yield from _of_items(source.collect_batches(chunk_size=_ROWS), name)
-    elif hasattr(source, "to_pandas"):
-        yield from _of_frame(source, name)
+    else:
+        # of the tables that narwhals knows, only lazy frames are none of the above
+        frame = narwhals.from_native(source).lazy().collect()
+        yield from _of_table(frame.to_native(), name)
 
 
-def _of_stream(source: ArrowTable, name: str) -> Iterator[Mapping[str, object]]:
+def _of_stream(source: ArrowStream, name: str) -> Iterator[Mapping[str, object]]:
     """Yield the rows of a table with Arrow's PyCapsule interface, with one batch in memory at a time."""
     try:
         reader = pyarrow.RecordBatchReader.from_stream(source)
@@ -202,13 +186,8 @@ def _of_stream(source: ArrowTable, name: str) -> Iterator[Mapping[str, object]]:
             yield from batch.slice(start, _ROWS).to_pylist()
 
 
-def _of_frame(source: pd.DataFrame | Table, name: str) -> Iterator[Mapping[str, object]]:
-    """Yield the rows of a pandas table, or of a table that converts to it. Named index levels are columns."""
-    frame = source
-    if not isinstance(frame, pd.DataFrame):
-        frame = source.to_pandas()
-    if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"{name}: expected a table with columns, got a {type(source).__name__}.")
+def _of_frame(frame: pd.DataFrame, name: str) -> Iterator[Mapping[str, object]]:
+    """Yield the rows of a frame of pandas, or of a library with its interface. Named index levels are columns."""
     if frame.columns.nlevels > 1:
         raise DataError(
             f"{name}: expected each column once, with one name, got {list(frame.columns)!a:.100}."
@@ -245,8 +224,7 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
             yield from _json_rows(path, name)
         elif ending == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
-                _check_once(file.schema_arrow.names, name)
-                yield from _numbered(name, _of_table(file, name))
+                yield from _numbered(name, _parquet_rows(file, name))
         elif ending in SEPARATED:
             yield from _separated_rows(path, name, ending)
         else:
@@ -274,6 +252,14 @@ def _opened(path: Path) -> IO[str]:
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
+
+
+def _parquet_rows(file: pyarrow.parquet.ParquetFile, name: str) -> Iterator[Mapping[str, object]]:
+    """Yield the rows of a Parquet file."""
+    _check_once(file.schema_arrow.names, name)
+    for group in range(file.num_row_groups):  # else all row groups read so far stay in memory
+        for batch in file.iter_batches(_ROWS, row_groups=[group]):
+            yield from batch.to_pylist()
 
 
 def _separated_rows(path: Path, name: str, ending: str) -> Iterator[Row]:

@@ -6,9 +6,9 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 import mteb
+from mteb.abstasks.abstask import AbsTask
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.abstasks.task_metadata import TaskMetadata
@@ -35,13 +35,16 @@ def find_tasks(
     """
     members = [task.metadata.name for name in benchmarks for task in mteb.get_benchmark(name).tasks]
     chosen = []
-    for task in dict.fromkeys([*tasks, *members]):
-        if isinstance(task, str):
-            task = _task_of_mteb(task, splits)
+    for given in dict.fromkeys([*tasks, *members]):
+        task: AbsTask
+        if isinstance(given, str):
+            task = _task_of_mteb(given, splits)
         elif splits:
             raise InputError(
                 "eval_splits needs names of tasks, got a task object: choose its splits when you make it."
             )
+        else:
+            task = given
         data = task.metadata
         if not isinstance(task, AbsTaskRetrieval) or data.get_modalities(PromptType.document) != ["text"]:
             raise InputError(
@@ -54,9 +57,9 @@ def find_tasks(
     return chosen
 
 
-def _task_of_mteb(name: str, splits: Sequence[str]) -> AbsTaskRetrieval:
+def _task_of_mteb(name: str, splits: Sequence[str]) -> AbsTask:
     try:
-        return cast("AbsTaskRetrieval", mteb.get_task(name, eval_splits=list(splits) or None))
+        return mteb.get_task(name, eval_splits=list(splits) or None)
     except KeyError as error:
         near = re.search(r"Did you mean: '(.+?)'", str(error.args[0]))
         hint = f"did you mean {near[1]!r}? " if near else ""
@@ -230,7 +233,9 @@ class OwnData(AbsTaskRetrieval):
                     top_ranked=None,
                 )
                 continue
-            name = check.name_of(cast("Source", self.judgement_sources[split]), "qrels")
+            source = self.judgement_sources[split]
+            assert source is not None  # it has rows
+            name = check.name_of(source, "qrels")
             judgements = check.judged_scores(rows, queries, documents)
             self.judgements[split] = judgements
             judged = {query: scores for query, scores in judgements.items() if any(scores.values())}

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from datasets import Dataset
-from mteb.types import PromptType
 
 from mteb_longembed.mteb_compat import query_batches
 from mteb_longembed.values import ENGLISH
@@ -73,7 +72,7 @@ def query_texts(rows: Dataset, metadata: TaskMetadata) -> list[str]:
         return []
     if "instruction" not in rows.column_names and isinstance(rows["text"][0], str):
         return list(rows["text"])
-    batches = query_batches(rows, task_metadata=metadata, prompt_type=PromptType.query)
+    batches = query_batches(rows, metadata)
     return [text for batch in batches for text in batch["text"]]
 
 

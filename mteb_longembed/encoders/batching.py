@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -64,13 +65,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
 
 
+class Bar(Protocol):
+    """A progress bar of tokens."""
+
+    def update(self, n: float) -> object:
+        """Advance the bar by `n` tokens."""
+
+
 #: The progress bar of a run with many calls.
-_RUN_BAR: ContextVar[tqdm | None] = ContextVar("_RUN_BAR", default=None)
+_RUN_BAR: ContextVar[Bar | None] = ContextVar("_RUN_BAR", default=None)
 #: Inside this context, calls of `encode` advance this bar by their expected tokens instead of showing their own.
 shared_bar = functools.partial(holding, _RUN_BAR)
 
 
-def _bar(total: int, *, show: bool) -> AbstractContextManager[tqdm]:
+def _bar(total: int, *, show: bool) -> AbstractContextManager[Bar]:
     run_bar = _RUN_BAR.get()
     if run_bar is not None:
         return nullcontext(run_bar)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names import BM25, MTEB_BM25, Settings, name_of, read_name, with_preset
 from mteb_longembed.presets import LEXICAL, LEXICAL_SETTINGS, PRESETS
-from mteb_longembed.values import Power, Tokens, Vectors, read, read_fields, split_settings
+from mteb_longembed.values import Power, Tokens, Validated, Vectors, read, split_settings
 from mteb_longembed.zoo import check_folder, entry_of, full_base
 
 #: Short spellings of compute types -> torch's names.
@@ -51,7 +51,7 @@ def _about(meaning: str, *of: Part) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(Validated):
     """A base, a strategy, and all settings of a name. Values may be texts or Python types; they are stored typed.
 
     None means the default, and a default that is written out is left out, so that a method has one name. Whether the
@@ -105,11 +105,19 @@ class Method:
     )
     params: Settings = field(default_factory=dict)  #: the strategy's own parameters
 
+    @classmethod
+    def _owner(cls, given: Mapping[str, object]) -> str:
+        return "bm25's " if given.get("strategy", cls.strategy) in _BM25_ALONE else ""
+
+    @field_validator("query", mode="before")
+    @classmethod
+    def _check_query(cls, query: object, info: ValidationInfo) -> object:
+        if info.data["strategy"] in _BM25_ALONE and query not in (None, "sentences"):
+            raise InputError(f"bm25's query must be sentences, got {query!r}.")
+        return query
+
     def __post_init__(self) -> None:
-        is_bm25 = self.strategy in _BM25_ALONE
-        if is_bm25 and self.query not in (None, "sentences"):
-            raise InputError(f"bm25's query must be sentences, got {self.query!r}.")
-        read_fields(self, "bm25's " if is_bm25 else "")
+        is_bm25 = self.is_bm25
         typed: dict[str, object] = {}
         if is_bm25:
             self._check_bm25()

@@ -1,9 +1,11 @@
 """mteb's own leaderboard application, without a network. It needs the extra `leaderboard`."""
 
+from __future__ import annotations
+
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mteb.leaderboard.app
 from mteb.benchmarks.benchmark import Benchmark
@@ -16,8 +18,11 @@ from mteb_longembed.names import name_of
 
 from . import replace as put_in_place
 
+if TYPE_CHECKING:
+    from gradio import Blocks
 
-def make_app(results: BenchmarkResults, benchmarks: list[Benchmark], first: str) -> Any:
+
+def make_app(results: BenchmarkResults, benchmarks: list[Benchmark], first: str) -> Blocks:
     """Build mteb's application (gradio Blocks) with these benchmarks and all models. `first`, shown first, has results.
 
     mteb's registry and menu are changed for the rest of the process.

@@ -4,7 +4,6 @@ import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from mteb.models import MultiVectorWrapper, SparseEncoderWrapper
@@ -56,11 +55,10 @@ def _meta_of_bm25(method: Method, find: Find) -> ModelMeta:
     """Return the metadata of our BM25: an experiment on mteb's baseline, or on the model that expands queries."""
 
     # mteb copies anything but functions
-    def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
+    def load(*_: object, device: str | None = None, **__: object) -> MTEBSearch:
         return MTEBSearch(make_bm25(method, device))
 
-    fields: dict[str, Any] = {"loader": load, "loader_kwargs": {}}
-    fields["experiment_kwargs"] = identity_of(method).experiment
+    fields = {"loader": load, "loader_kwargs": {}, "experiment_kwargs": identity_of(method).experiment}
     if method.is_lexical:
         return bm25_s.model_copy(update=fields)
     if is_own(method.encoder):
@@ -71,8 +69,8 @@ def _meta_of_bm25(method: Method, find: Find) -> ModelMeta:
         with offline_without_hub():
             model = mteb.get_model_meta(method.encoder, fetch_from_hf=True)
     # it reads whole documents by their terms
-    for key in ("max_tokens", "embed_dim", "similarity_fn_name", "model_type"):
-        fields[key] = getattr(bm25_s, key)
+    of_terms = ("max_tokens", "embed_dim", "similarity_fn_name", "model_type")
+    fields.update({key: value for key, value in bm25_s if key in of_terms})
     return model.model_copy(update=fields)
 
 
@@ -101,7 +99,7 @@ def model_meta(resolved: Resolved, find: Find) -> ModelMeta:
         similarity = ScoringFunction(base.similarity or "cosine")
     identity = resolved.identity
     has_prompts = bool(base.entry.query_prompt or base.entry.document_prompt)
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         # facts of the base that do not hold for the extended model, such as packages that its own loader needs
         **dict.fromkeys(("superseded_by", "extra_requirements_groups", "output_dtypes")),
         "loader_kwargs": {},
@@ -171,7 +169,7 @@ def _load(
     revision: str | None = None,
     device: str | int | None = None,
     embed_dim: int | None = None,
-    **options: Any,
+    **options: object,
 ) -> LoadedModel:
     """Load the object that mteb runs for an extended model: an encoder, or a search without `encode`.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError, nearest
-from mteb_longembed.names import is_extended_name, name_of
+from mteb_longembed.names import Settings, is_extended_name, name_of
 from mteb_longembed.zoo import ZOO, full_base, holds_model
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def find_model(
     revision: str | None = None,
     fetch_from_hf: bool | None = None,
     fill_missing: bool = False,
-    experiment_kwargs: Mapping[str, Any] | None = None,
+    experiment_kwargs: Settings | None = None,
 ) -> ModelMeta:
     """Replace `mteb.get_model_meta`: find our models too, and names without an organisation.
 
@@ -79,7 +79,7 @@ def find_model(
         return meta
 
 
-def find_models(find: Callable[..., list[ModelMeta]], *args: Any, **kwargs: Any) -> list[ModelMeta]:
+def find_models(find: Callable[..., list[ModelMeta]], *args: object, **kwargs: object) -> list[ModelMeta]:
     """Replace `mteb.get_model_metas`: find our models too. Unknown names are not looked up on the hub, as in mteb."""
     token = _SEVERAL.set(True)
     try:

@@ -121,7 +121,7 @@ FRAME = pd.DataFrame([ROW])
     [
         lambda table: table.to_reader(),
         lambda table: iter(table.to_batches()),
-        lambda table: pyarrow.dataset.dataset(table),
+        lambda table: pyarrow.dataset.dataset(table).to_batches(),
         lambda table: polars.from_arrow(table).lazy(),
     ],
     ids=["reader", "batches", "data set", "lazy frame"],

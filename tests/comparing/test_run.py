@@ -8,13 +8,13 @@ from typing import Any
 import mteb
 import numpy as np
 import pytest
-from tqdm.auto import tqdm
 
 import mteb_longembed
 from mteb_longembed.comparing import compare as comparing
 from mteb_longembed.comparing import run
 from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
 from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.comparing.live import Display
 from mteb_longembed.comparing.run import Result
 from mteb_longembed.comparing.schedule import derived_candidates
 from mteb_longembed.data.task import beir_task, files_task
@@ -78,7 +78,7 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     vectors = [one for one in found if one.kind != "fusion"]
     result = compare(vectors, task, tmp_path / "out", show=True)
     assert len(result.summary) == 11 and not result.texts("left out")
-    assert re.search(r"\| (\d\.\d+k)/\1 ", capsys.readouterr().err.rsplit("\r", 1)[-1])
+    assert re.search(r" (\d\.\d+k)/\1 ", capsys.readouterr().err.splitlines()[-1])
     # for each size of windows 12 documents of 40 tokens and 12 queries of 8; and the sentences for a temperature
     assert n_encoded.count(40) == 36 and n_encoded.count(8) == 24 and len(n_encoded) == 60
     # hybrids, one of which is the best, have temperatures too
@@ -92,12 +92,16 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
 def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tmp_path, monkeypatch) -> None:
     seen: list[tuple[float, float, str]] = []
 
-    class Recorded(tqdm):
-        def update(self, n: float = 1) -> None:
-            super().update(n)
-            seen.append((self.n, self.total, self.desc))
+    class Recorded(Display):
+        def begin(self, label: str) -> None:
+            super().begin(label)
+            self.label = label
 
-    monkeypatch.setattr(comparing, "tqdm", Recorded)
+        def update(self, n: float) -> None:
+            super().update(n)
+            seen.append((self.n, self.total, self.label))
+
+    monkeypatch.setattr(comparing, "Display", Recorded)
     texts = [f"{tiny.text(30, seed).capitalize()}. {tiny.text(30, seed + 99)}." for seed in range(6)]
     task = beir_task(beir(tmp_path / "data", texts, [text[:40] for text in texts]))
     found = compare([base], task, tmp_path / "out", bm25=True, show=True, strategies=["pcw", "gp"], target=32)
@@ -105,7 +109,7 @@ def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tm
     assert seen[-1][0] == seen[-1][1]
     assert sorted(n for n, _, _ in seen) == [n for n, _, _ in seen]
     # the base is read first
-    assert next(desc for n, _, desc in seen if n) == "Comparing, base"
+    assert next(desc for n, _, desc in seen if n) == "base"
 
 
 def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(

@@ -5,13 +5,14 @@ docs/architecture.md has the letters of shapes, and how strategies and models fi
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import Settings
-from mteb_longembed.values import hints, read_fields
+from mteb_longembed.values import Validated, hints
 
 if TYPE_CHECKING:
     from torch import Tensor as Tensor
@@ -28,7 +29,7 @@ def parameter(default: object, help: str, **metadata: object) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy:
+class Strategy(Validated):
     """A method that brings the token positions of a long document into the range that a model was trained on.
 
     Args:
@@ -70,8 +71,11 @@ class Strategy:
         for name, value in self.defaults_by_length().items():
             if vars(self)[name] is None:
                 object.__setattr__(self, name, value)  # the instance is frozen for others
-        read_fields(self, f"{self.KEY}'s ")
         self.check()
+
+    @classmethod
+    def _owner(cls, given: Mapping[str, object]) -> str:
+        return f"{cls.KEY}'s "
 
     @classmethod
     def default_target_len(cls, trained_len: int) -> int:

@@ -22,7 +22,7 @@ from mteb_longembed.files import Json
 from mteb_longembed.names import Settings
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.task_metadata import CITATION, PAPER, LongEmbedMetadata
-from mteb_longembed.values import read_fields
+from mteb_longembed.values import Validated
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 LONGER = (65536, 131072, 262144, 524288, 1048576)
@@ -36,7 +36,7 @@ _SCHEMA = pa.schema({"id": "string", "text": "string", "depth": "float64", "n_wo
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Validated):
     """The settings of a generated task."""
 
     seed: Annotated[int, Field(ge=0)] = 0  # random seed
@@ -45,9 +45,6 @@ class Recipe:
     depth: Annotated[float, Field(ge=0, le=1), "(0 is the beginning, 1 the end)"] | None = None
     kind: str = ""  # kind of needles: `paraphrase`; "" means plain ones
     n_queries: int = N_QUERIES  # queries of a split, from 50 to the number of documents
-
-    def __post_init__(self) -> None:
-        read_fields(self)
 
     def suffix(self) -> str:
         """Return the end of the task's name: the settings that differ from the default.

@@ -3,14 +3,15 @@
 import dataclasses
 import math
 import warnings
-from typing import Literal, get_args, get_origin
+from typing import ClassVar, Literal, get_args, get_origin
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
+from mteb_longembed.encoders.strategies.strategy import parameter
 from mteb_longembed.errors import InputError
 from tests.encoders import attention_oracles as oracles
 
@@ -177,3 +178,22 @@ RULES = [
 def test_a_parameter_that_breaks_its_rule_gets_one_sentence(key, params, message):
     with pytest.raises(InputError, match=message):
         STRATEGIES[key](**E5, **params)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Own(Strategy):
+    KEY: ClassVar[str] = "own"
+    step: int = parameter(None, "tokens")
+
+    def defaults_by_length(self):
+        return {"step": self.scale}
+
+
+def test_a_custom_strategy_reads_its_own_and_inherited_values_by_their_types():
+    own = Own(trained_len="8", target_len=16, logn="off")
+    assert (own.trained_len, own.logn, own.step) == (8, False, 2)
+    assert dataclasses.replace(own, step="5").step == 5
+    with pytest.raises(InputError, match=r"^own's step must be a whole number, got True"):
+        Own(trained_len=8, target_len=16, step=True)
+    with pytest.raises(TypeError, match="steps"):
+        Own(trained_len=8, target_len=16, steps=1)
