@@ -33,7 +33,7 @@ LIMITS = {
     "lines with Any": 117,
     "lines with cast": 10,
     "lines with getattr": 33,
-    "Head.of in a small `compare`": 6,
+    "Pooling.of in a small `compare`": 6,
     "resolve in a small `compare`": 7,
     "Method.__post_init__ in a small `compare`": 50,
 }
@@ -160,7 +160,7 @@ def counts() -> dict[str, int]:
     for word in ("Any", "cast", "getattr"):
         pattern = re.compile(rf"\b{word}\b(?!.*import)" if word == "Any" else rf"\b{word}\(")
         found[f"lines with {word}"] = sum(bool(pattern.search(line)) for line in lines)
-    for name in ("Head.of", "resolve", "Method.__post_init__"):
+    for name in ("Pooling.of", "resolve", "Method.__post_init__"):
         found[f"{name} in a small `compare`"] = of_compare.calls[name]
     return found
 

@@ -294,14 +294,19 @@ class LongTransformer(Transformer):
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
 
 
-def reader_of(model: nn.Sequential) -> nn.Module:
-    """Return the module that reads documents: the first one, or a router's module for documents."""
-    first = model[0]
+def route_of(model: nn.Sequential) -> list[nn.Module]:
+    """Return the modules that documents pass: all of a model, with a router's modules for documents in its place."""
+    first, *rest = model
     if isinstance(first, Router) and "document" in first.sub_modules:
         document = first.sub_modules["document"]
         assert isinstance(document, nn.Sequential)
-        first = document[0]
-    return first
+        return [*document, *rest]
+    return [first, *rest]
+
+
+def reader_of(model: nn.Sequential) -> nn.Module:
+    """Return the module that reads documents: the first one, or a router's module for documents."""
+    return route_of(model)[0]
 
 
 def as_transformer(reader: nn.Module) -> Transformer:

@@ -18,8 +18,8 @@ from mteb_longembed.zoo import ZooEntry, entry_of
 
 from .backbone import SavedSetting, as_transformer, reader_of
 from .e5rope import E5_ROPE
-from .head import pooling_mode
 from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
+from .pooling import pooling_mode
 from .positions import allowed_len
 from .repository import BACKBONE, Files, local_name
 

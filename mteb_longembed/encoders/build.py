@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import torch
 from sentence_transformers import SentenceTransformer, SparseEncoder
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from sentence_transformers.sentence_transformer import modules as stock
+from sentence_transformers.sentence_transformer.modules import Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
 from tokenizers import processors
 from torch import nn
@@ -22,10 +23,10 @@ from .backbone import LongTransformer, as_transformer, reader_of
 from .base import Base
 from .card import facts_of
 from .e5rope import E5_ROPE, KEY_MAPPING
-from .head import Head
 from .kinds import KINDS, EmbeddingModel
 from .method import DTYPES
 from .model import OWNERS, LongModel, LongMultiVectorEncoder, of_modules, settings_of
+from .pooling import Pooling
 from .resolved import Resolved
 from .vectors import GroupByDocument, LongPooling
 from .weights import TokenWeights, rows_of_vocabulary
@@ -51,8 +52,8 @@ def load_resolved(
     base = resolved.base
     with translate_errors(base):
         if base.saved_strategy is None:
-            stock = load_base(base, device, resolved.method.dtype, model_kwargs)
-            return extended(stock, resolved, device)
+            loaded = load_base(base, device, resolved.method.dtype, model_kwargs)
+            return extended(loaded, resolved, device)
         owner = OWNERS[base.kind] if base.vectors is None else LongMultiVectorEncoder
         options = _loading_options(base, resolved.method.dtype, model_kwargs)
         path = base.files.path
@@ -121,7 +122,7 @@ def load_base(
         model = KINDS[base.kind](base.files.path, **options, **kwargs)
     else:
         inner = Transformer.load(base.files.path, **kwargs)
-        modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+        modules = [inner, stock.Pooling(inner.get_embedding_dimension(), entry.pooling)]
         model = SentenceTransformer(modules=modules, **options)
     first = as_transformer(reader_of(model))
     if base.config.architectures == [E5_ROPE]:
@@ -172,7 +173,7 @@ def _check_loaded(first: Transformer, path: str) -> None:
 
 
 def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> LongModel:
-    """Build the model on a private copy of the base: replace its transformer's positions, pool windows in its head."""
+    """Build the model on a private copy of the base: replace its transformer's positions, and pool windows."""
     kind = resolved.base.kind
     first = LongTransformer.of(as_transformer(reader_of(base)), resolved.strategy)
     step = resolved.base.entry.interpolation
@@ -183,14 +184,14 @@ def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> Lo
     first.base_facts = facts_of(base) or first.base_facts
     first.base_name, first.base_revision = resolved.base.name, resolved.base.files.commit
     settings = settings_of(base)
-    head = Head.of(base)
+    pooling = Pooling.of(base)
     vectors = resolved.method.vectors if kind == "dense" else None
     if vectors is not None:
         # vectors are compared by cosine, unless the model says dot
         similarity = settings.pop("similarity_fn_name")
         dims = settings["truncate_dim"]
-        head = replace(head, vectors=vectors, normalize=similarity != "dot", dims=dims)
-    modules = [first, *head.modules(cuts=first.cuts)] if kind == "dense" else _whole(base, first)
+        pooling = replace(pooling, vectors=vectors, normalize=similarity != "dot", dims=dims)
+    modules = _pooled(first, pooling) if kind == "dense" else _whole(base, first, pooling)
     model = of_modules(modules, settings, device or str(base.device), kind)
     if vectors is None:
         model.model_card_data.add_tags(base.model_card_data.tags or [])
@@ -198,17 +199,27 @@ def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> Lo
     return model
 
 
-def _whole(base: EmbeddingModel, first: LongTransformer) -> list[nn.Module]:
+def _pooled(first: LongTransformer, pooling: Pooling) -> list[nn.Module]:
+    """Return a backbone and the modules of its pooling."""
+    if pooling.settings is None and (first.cuts or pooling.vectors is not None):
+        raise IncompatibleError(
+            "windows and several vectors need a Pooling as the base's second module, got "
+            f"{', '.join(type(part).__name__ for part in pooling.maps) or 'none'}."
+        )
+    return [first, *pooling.modules(cuts=first.cuts)]
+
+
+def _whole(base: EmbeddingModel, first: LongTransformer, pooling: Pooling) -> list[nn.Module]:
     """Return the modules of a late-interaction or sparse model, which join windows into whole texts again."""
     modules = list(base)
     poolings = [part for part in base.modules() if isinstance(part, SpladePooling)]
-    for pooling in poolings:
+    for part in poolings:
         # otherwise the first batch would set it and change the model
-        pooling.embedding_dimension = first.config.vocab_size
+        part.embedding_dimension = first.config.vocab_size
     if not first.cuts:
         return modules
     if not first.has_logits and isinstance(base, SparseEncoder):
-        return [first, *Head.of(base).modules(cuts=True)]
+        return _pooled(first, pooling)
     if not first.has_logits:
         return [first, JoinWindows(), *modules[1:]]
     names = [type(part).__name__ for part in poolings]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -44,6 +44,9 @@ class NamedModel(BaseModel):
     resolved: Resolved | None = None
     #: The state of the model when it was built. None for a model whose name does not hold.
     built_state: str | None = None
+
+    #: Whether a document has several vectors.
+    has_several_vectors: bool = False
 
     @property
     def backbone(self) -> LongTransformer:
@@ -110,8 +113,11 @@ class NamedModel(BaseModel):
         if self.built_state == "copied":
             self.built_state = state_of(self)
 
-    def cache_key(self) -> object:
-        """Return the key of this model in the embedding cache; None, with one warning, if its name does not hold."""
+    def cache_keys(self, poolings: Sequence[nn.Sequential]) -> list[object] | None:
+        """Return the key of each pooling of this model in the embedding cache, by the modules after its backbone.
+
+        None, with one warning, if its name does not hold.
+        """
         resolved = self.resolved
         if resolved is None or not self.is_unchanged() or resolved.base.revision is None:
             warnings.warn(
@@ -121,13 +127,8 @@ class NamedModel(BaseModel):
             )
             return None
         made_by = algorithm_of(type(resolved.strategy)), repr(resolved.strategy), resolved.method.dtype
-        return (
-            resolved.base.name,
-            resolved.base.revision,
-            *made_by,
-            resolved.base.runs_code,
-            digest(nn.Sequential(*list(self)[1:])),
-        )
+        backbone = (resolved.base.name, resolved.base.revision, *made_by, resolved.base.runs_code)
+        return [(*backbone, digest(modules)) for modules in poolings]
 
 
 # ---- the digest of a model ---------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ import numpy as np
 from scipy import sparse
 
 from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
-from .encoder import Pooling
 from .encoding import Encoding
 from .encoding_scorer import EncodingScorer
 from .temperature import N_VECTORS, spread

@@ -6,12 +6,12 @@ from itertools import chain
 import numpy as np
 
 from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.encoders.whitening import Whitening, sampled_rows, unit
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 
 from .coarse import N_SAMPLED, CoarseVectors, means
-from .encoder import Pooling
 from .encoding import Encoding
 from .encoding_scorer import EncodingScorer
 from .joining import best_vector, mean_of_queries, with_the_rest_last

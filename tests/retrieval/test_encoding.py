@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.retrieval import encoding
-from mteb_longembed.retrieval.encoder import Encoder, Pooling
+from mteb_longembed.retrieval.encoder import Encoder
 from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.scorer import Documents

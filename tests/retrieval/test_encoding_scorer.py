@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mteb_longembed.encoders.method import Method
-from mteb_longembed.retrieval.encoder import Pooling
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.encoding_scorer import EncodingScorer
 from mteb_longembed.retrieval.mteb_models import MTEBEncoder
