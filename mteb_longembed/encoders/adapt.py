@@ -16,12 +16,12 @@ from mteb_longembed.names import Settings
 from mteb_longembed.values import Power, read
 
 from .backbone import LongTransformer
-from .build import load_base, load_resolved, translate_errors
+from .build import load_base, load_resolved, of_modules, settings_of, translate_errors
 from .card import ADAPTED, adapted_card, facts_of, keep_card
 from .identity import digest
 from .kinds import EmbeddingModel, kind_of_loaded
 from .method import Method
-from .model import LongModelMixin, Model, of_modules, settings_of
+from .model import LongModelMixin, Model
 from .pooling import Pooling
 from .resolved import resolve
 from .tokens import MAX_TOKENS, sample_texts
@@ -113,7 +113,7 @@ def adapt(
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    _describe(adapted, facts_of(model), known_as, weights, power, len(texts))
+    _describe(adapted, facts_of(model._model_card_text or ""), known_as, weights, power, len(texts))
     return adapted
 
 

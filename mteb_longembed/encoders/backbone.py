@@ -68,8 +68,8 @@ class LongTransformer(Transformer):
     #: Name and revision of the base that the model was made from.
     base_name: str = ""
     base_revision: str | None = None
-    #: Licence, language and base model from the base's card.
-    base_facts: Json = {}
+    #: The text of the base's card.
+    base_card: str = ""
 
     def __init__(self, *args: Any, longembed: Json | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -304,27 +304,30 @@ def route_of(model: nn.Sequential) -> list[nn.Module]:
     return [first, *rest]
 
 
-def reader_of(model: nn.Sequential) -> nn.Module:
-    """Return the module that reads documents: the first one, or a router's module for documents."""
-    return route_of(model)[0]
-
-
-def as_transformer(reader: nn.Module) -> Transformer:
-    """Return a model's module for documents, if it is a Transformer.
+def transformer_of(route: Sequence[nn.Module]) -> Transformer:
+    """Return the first module that documents pass, if it is a Transformer.
 
     Raises:
         ModelError: if it is another module, such as static embeddings.
     """
-    if not isinstance(reader, Transformer):
+    first = route[0]
+    if not isinstance(first, Transformer):
         raise ModelError(
-            f"the model starts with a {type(reader).__name__}, but only a Transformer can be extended."
+            f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
         )
-    return reader
+    return first
+
+
+def rows_of_vocabulary(transformer: nn.Module) -> int:
+    """Return the number of rows of a transformer's token embeddings; 0 if it has none."""
+    assert isinstance(transformer, Transformer)
+    table = transformer.model.get_input_embeddings()
+    return table.num_embeddings if isinstance(table, nn.Embedding) else 0
 
 
 def backbone_of(model: nn.Sequential) -> LongTransformer:
     """Return the module of one of our models that tokenises documents and holds the strategy."""
-    backbone = reader_of(model)
+    backbone = route_of(model)[0]
     assert isinstance(backbone, LongTransformer)
     return backbone
 

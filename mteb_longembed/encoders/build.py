@@ -4,9 +4,11 @@ import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import overload
 
 import torch
-from sentence_transformers import SentenceTransformer, SparseEncoder
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer import modules as stock
 from sentence_transformers.sentence_transformer.modules import Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
@@ -19,23 +21,34 @@ from mteb_longembed.files import Json
 from mteb_longembed.hub import hub_answers, offline_without_hub, translate_hub_errors, unreachable
 from mteb_longembed.names import Settings
 
-from .backbone import LongTransformer, as_transformer, reader_of
+from .backbone import LongTransformer, route_of, rows_of_vocabulary, transformer_of
 from .base import Base
-from .card import facts_of
 from .e5rope import E5_ROPE, KEY_MAPPING
-from .kinds import KINDS, EmbeddingModel
+from .kinds import KINDS, EmbeddingModel, Kind
 from .method import DTYPES
-from .model import OWNERS, LongModel, LongMultiVectorEncoder, of_modules, settings_of
+from .model import (
+    LongDenseModel,
+    LongModel,
+    LongMultiVectorEncoder,
+    LongSentenceTransformer,
+    LongSparseEncoder,
+)
 from .pooling import Pooling
 from .resolved import Resolved
 from .vectors import GroupByDocument, LongPooling
-from .weights import TokenWeights, rows_of_vocabulary
+from .weights import TokenWeights
 from .whole import JoinWindows, LongSpladePooling
 
 #: The classes that our saved models may name, beside sentence-transformers' own.
 _CLASSES = {
     f"{kind.__module__}.{kind.__name__}": kind
     for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights, JoinWindows, LongSpladePooling)
+}
+#: The class of our model for each kind of base, with one vector per document.
+OWNERS: dict[Kind, type[LongModel]] = {
+    "dense": LongSentenceTransformer,
+    "late-interaction": LongMultiVectorEncoder,
+    "sparse": LongSparseEncoder,
 }
 #: Weights that an embedding model may lack: heads that never run.
 _HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
@@ -59,7 +72,7 @@ def load_resolved(
         path = base.files.path
         model = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
         _check_loaded(model.backbone, path)
-        model.backbone.base_facts = facts_of(model)
+        model.backbone.base_card = model._model_card_text or ""
     model.set_name(resolved)
     return model
 
@@ -124,7 +137,7 @@ def load_base(
         inner = Transformer.load(base.files.path, **kwargs)
         modules = [inner, stock.Pooling(inner.get_embedding_dimension(), entry.pooling)]
         model = SentenceTransformer(modules=modules, **options)
-    first = as_transformer(reader_of(model))
+    first = transformer_of(route_of(model))
     if base.config.architectures == [E5_ROPE]:
         vars(first.model)["_weight_conversions"] = []  # it is saved under transformers' names
     _check_loaded(first, base.files.path)
@@ -175,13 +188,13 @@ def _check_loaded(first: Transformer, path: str) -> None:
 def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> LongModel:
     """Build the model on a private copy of the base: replace its transformer's positions, and pool windows."""
     kind = resolved.base.kind
-    first = LongTransformer.of(as_transformer(reader_of(base)), resolved.strategy)
+    first = LongTransformer.of(transformer_of(route_of(base)), resolved.strategy)
     step = resolved.base.entry.interpolation
     if step is not None and first.table is not None:
         # documents up to the trained length read each `step`-th row of a table that is interpolated already
         first.table.keep(first.table.weight.detach(), step)
         first.config.max_position_embeddings = len(first.table.weight)
-    first.base_facts = facts_of(base) or first.base_facts
+    first.base_card = base._model_card_text or first.base_card
     first.base_name, first.base_revision = resolved.base.name, resolved.base.files.commit
     settings = settings_of(base)
     pooling = Pooling.of(base)
@@ -191,7 +204,16 @@ def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> Lo
         similarity = settings.pop("similarity_fn_name")
         dims = settings["truncate_dim"]
         pooling = replace(pooling, vectors=vectors, normalize=similarity != "dot", dims=dims)
-    modules = _pooled(first, pooling) if kind == "dense" else _whole(base, first, pooling)
+    # a sparse model without logits pools windows like a dense one
+    if kind == "dense" or (kind == "sparse" and first.cuts and not first.has_logits):
+        if pooling.settings is None and (first.cuts or vectors is not None):
+            raise IncompatibleError(
+                "windows and several vectors need a Pooling as the base's second module, got "
+                f"{', '.join(type(part).__name__ for part in pooling.maps) or 'none'}."
+            )
+        modules = [first, *pooling.modules(cuts=first.cuts)]
+    else:
+        modules = _whole(base, first)
     model = of_modules(modules, settings, device or str(base.device), kind)
     if vectors is None:
         model.model_card_data.add_tags(base.model_card_data.tags or [])
@@ -199,17 +221,7 @@ def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> Lo
     return model
 
 
-def _pooled(first: LongTransformer, pooling: Pooling) -> list[nn.Module]:
-    """Return a backbone and the modules of its pooling."""
-    if pooling.settings is None and (first.cuts or pooling.vectors is not None):
-        raise IncompatibleError(
-            "windows and several vectors need a Pooling as the base's second module, got "
-            f"{', '.join(type(part).__name__ for part in pooling.maps) or 'none'}."
-        )
-    return [first, *pooling.modules(cuts=first.cuts)]
-
-
-def _whole(base: EmbeddingModel, first: LongTransformer, pooling: Pooling) -> list[nn.Module]:
+def _whole(base: EmbeddingModel, first: LongTransformer) -> list[nn.Module]:
     """Return the modules of a late-interaction or sparse model, which join windows into whole texts again."""
     modules = list(base)
     poolings = [part for part in base.modules() if isinstance(part, SpladePooling)]
@@ -218,8 +230,6 @@ def _whole(base: EmbeddingModel, first: LongTransformer, pooling: Pooling) -> li
         part.embedding_dimension = first.config.vocab_size
     if not first.cuts:
         return modules
-    if not first.has_logits and isinstance(base, SparseEncoder):
-        return _pooled(first, pooling)
     if not first.has_logits:
         return [first, JoinWindows(), *modules[1:]]
     names = [type(part).__name__ for part in poolings]
@@ -230,3 +240,30 @@ def _whole(base: EmbeddingModel, first: LongTransformer, pooling: Pooling) -> li
         )
     poolings[0].__class__ = LongSpladePooling
     return modules
+
+
+@overload
+def of_modules(modules: list[nn.Module], settings: Json, device: str | None) -> LongDenseModel: ...
+@overload
+def of_modules(modules: list[nn.Module], settings: Json, device: str | None, kind: Kind) -> LongModel: ...
+def of_modules(
+    modules: list[nn.Module], settings: Json, device: str | None, kind: Kind = "dense"
+) -> LongModel:
+    """Build one of our models from a backbone and what follows it, with another model's `settings_of`.
+
+    Default `device`: the best one of this machine.
+    """
+    owner = OWNERS[kind]
+    if isinstance(modules[-1], GroupByDocument):
+        settings.pop("truncate_dim", None)  # the last module cuts dimensions
+        owner = LongMultiVectorEncoder
+    model = owner(modules=modules, device=device, **settings)
+    for module in list(model)[1:]:
+        module.float()  # the backbone always returns fp32
+    return model
+
+
+def settings_of(model: BaseModel) -> Json:
+    """Return the arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
+    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_active_dims")
+    return {name: getattr(model, name) for name in names if hasattr(model, name)}

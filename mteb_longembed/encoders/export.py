@@ -15,14 +15,14 @@ from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.files import Json, check_empty, whole_folder
 from mteb_longembed.names import Settings
 
-from .backbone import LongTransformer, check_merged, reader_of
+from .backbone import LongTransformer, check_merged, route_of
+from .build import settings_of
 from .card import card_of, keep_card
 from .kinds import KINDS, kind_of_loaded
 from .load import load
 from .long_rotary import LongRotary
 from .long_table import LongTable
 from .method import SEVERAL, Method
-from .model import settings_of
 from .old_readers import rewrite_for_old_readers
 from .pooling import Pooling
 from .positions import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of, setting
@@ -107,7 +107,7 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
 
 def _write_class(source: BaseModel, folder: Path) -> list[str]:
     """Write a late-interaction or sparse model, which is changed. Return what `export` returns."""
-    first = reader_of(source)
+    first = route_of(source)[0]
     if not isinstance(first, LongTransformer):
         raise IncompatibleError(
             f"export writes extended models, got a {type(source).__name__} that is not extended: use save_pretrained."

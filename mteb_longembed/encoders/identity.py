@@ -12,6 +12,7 @@ import torch
 import xxhash
 from sentence_transformers import SparseEncoder
 from sentence_transformers.base import BaseModel
+from sentence_transformers.base.model_card import BaseModelCardData
 from sentence_transformers.base.modules import Module
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedTokenizerFast
@@ -21,7 +22,6 @@ from mteb_longembed.files import Json
 from mteb_longembed.names import Identity, split_name
 
 from .backbone import LongTransformer, backbone_of
-from .card import card_data
 from .kinds import Kind, kind_of_loaded
 from .long_rotary import BY_LENGTH
 from .resolved import Resolved
@@ -54,6 +54,12 @@ class NamedModel(BaseModel):
         return backbone_of(self)
 
     @property
+    def _card_data(self) -> BaseModelCardData:
+        data = self.model_card_data
+        assert isinstance(data, BaseModelCardData)
+        return data
+
+    @property
     def kind(self) -> Kind:
         """The kind of its base."""
         return kind_of_loaded(self)
@@ -72,7 +78,7 @@ class NamedModel(BaseModel):
             experiment = resolved.experiment
         else:
             strategy = self.backbone.strategy
-            known = card_data(self).model_name or "model"
+            known = self._card_data.model_name or "model"
             base = split_name(known)[0]
             experiment = {"strategy": strategy.KEY, "target_len": strategy.target_len}
             experiment["algorithm"] = algorithm_of(type(strategy))
@@ -97,7 +103,7 @@ class NamedModel(BaseModel):
             )
             self.prompts["document"] = prompt
         self.resolved = resolved
-        card = card_data(self)
+        card = self._card_data
         card.model_name = str(resolved.method)
         card.base_model = resolved.base.extends or resolved.base.name
         if not resolved.base.files.local:

@@ -7,23 +7,21 @@ on any SentenceTransformer. Our engine decides only when a text is tokenised and
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
-from sentence_transformers.base import BaseModel
 from sentence_transformers.util import select_max_active_dims, truncate_embeddings
-from torch import Tensor, nn
+from torch import Tensor
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import Json
 
 from .backbone import LongTransformer
 from .batching import Engine
-from .card import card_data, card_of
+from .card import card_of
 from .embedding_cache import EmbeddingCache
 from .identity import NamedModel
-from .kinds import Kind
 from .vectors import GroupByDocument
 
 #: The arguments of `_inference` that are not inputs of the modules' `forward`.
@@ -85,7 +83,7 @@ class LongModelMixin(NamedModel):
 
     def _create_model_card(self, path: str, model_name: str | None = None, *args: object) -> None:
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
-        card = card_of(self, model_name or card_data(self).model_id or Path(path).resolve().name)
+        card = card_of(self, model_name or self._card_data.model_id or Path(path).resolve().name)
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> Json:
@@ -165,38 +163,3 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
 #: Our models with dense vectors, and all of our models: with one vector per document, or several.
 LongDenseModel = LongSentenceTransformer | LongMultiVectorEncoder
 LongModel = LongDenseModel | LongSparseEncoder
-
-
-#: The class of our model for each kind of base, with one vector per document.
-OWNERS: dict[Kind, type[LongModel]] = {
-    "dense": LongSentenceTransformer,
-    "late-interaction": LongMultiVectorEncoder,
-    "sparse": LongSparseEncoder,
-}
-
-
-@overload
-def of_modules(modules: list[nn.Module], settings: Json, device: str | None) -> LongDenseModel: ...
-@overload
-def of_modules(modules: list[nn.Module], settings: Json, device: str | None, kind: Kind) -> LongModel: ...
-def of_modules(
-    modules: list[nn.Module], settings: Json, device: str | None, kind: Kind = "dense"
-) -> LongModel:
-    """Build one of our models from a backbone and what follows it, with another model's `settings_of`.
-
-    Default `device`: the best one of this machine.
-    """
-    owner = OWNERS[kind]
-    if isinstance(modules[-1], GroupByDocument):
-        settings.pop("truncate_dim", None)  # the last module cuts dimensions
-        owner = LongMultiVectorEncoder
-    model = owner(modules=modules, device=device, **settings)
-    for module in list(model)[1:]:
-        module.float()  # the backbone always returns fp32
-    return model
-
-
-def settings_of(model: BaseModel) -> Json:
-    """Return the arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
-    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_active_dims")
-    return {name: getattr(model, name) for name in names if hasattr(model, name)}
