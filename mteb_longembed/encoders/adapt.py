@@ -172,13 +172,10 @@ def with_pooling(model: Model, pooling: Pooling, *, stock: bool = False) -> Mode
     With `stock`, a model with a stock backbone gets only stock modules, so that it opens without this package.
     """
     backbone = model[0]
-    settings = settings_of(model)
-    if not isinstance(backbone, LongTransformer):
-        modules = pooling.stock_modules() if stock else pooling.modules()
-        return type(model)(modules=[backbone, *modules], device=str(model.device), **settings)
-    if pooling.vectors is not None:
-        settings.pop("similarity_fn_name", None)
-    return of_modules([backbone, *pooling.modules(cuts=backbone.cuts)], settings, str(model.device))
+    if isinstance(backbone, LongTransformer):
+        return of_modules([backbone, *pooling.modules(cuts=backbone.cuts)], model, str(model.device))
+    modules = pooling.stock_modules() if stock else pooling.modules()
+    return type(model)(modules=[backbone, *modules], device=str(model.device), **settings_of(model))
 
 
 def window_vectors(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -26,6 +27,8 @@ from .repository import BACKBONE
 from .tokens import Ids, cutter_of
 from .vectors import BATCH, BOUNDS, RUNS, TOKEN_FEATURES, Features, TokenBatch, Windows, windows_of
 
+#: Weights that an embedding model may lack: heads that never run.
+_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 #: Name of a feature: by how many positions a document is moved (`tuning.py`).
 OFFSET = "position_offset"
 #: How much more memory a token takes with logits over the vocabulary than without.
@@ -330,6 +333,29 @@ def backbone_of(model: nn.Sequential) -> LongTransformer:
     backbone = route_of(model)[0]
     assert isinstance(backbone, LongTransformer)
     return backbone
+
+
+def check_loaded(first: Transformer, path: str) -> None:
+    """Raise ModelError if a newly loaded base lacks weights that it needs, or its tokenizer's files.
+
+    transformers initialises missing weights at random, and builds a tokenizer with only special tokens.
+    """
+    missing = []
+    for name, weight in first.model.named_parameters():
+        is_used = first.transformer_task == "fill-mask" or not _HEADS.search(name)
+        if is_used and not vars(weight).get("_is_hf_initialized"):
+            missing.append(name)
+    if missing:
+        shown = ", ".join(sorted(missing)[:3])
+        raise ModelError(
+            f"the checkpoint in {path} lacks {len(missing)} weights that the model needs: {shown}."
+        )
+    rows = rows_of_vocabulary(first)
+    if 2 * len(first.tokenizer or ()) < rows:
+        raise ModelError(
+            f"the tokenizer of {path} must have at least half as many entries as the model's table has rows "
+            f"({rows:,}), got {len(first.tokenizer or ()):,}: add its own files, such as tokenizer.json."
+        )
 
 
 def check_merged(module: nn.Module) -> None:

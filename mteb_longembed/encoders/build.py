@@ -1,7 +1,6 @@
 """Build the model of a resolved method: sentence-transformers loads its base, and its positions are replaced."""
 
 import contextlib
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import overload
@@ -21,7 +20,7 @@ from mteb_longembed.files import Json
 from mteb_longembed.hub import hub_answers, offline_without_hub, translate_hub_errors, unreachable
 from mteb_longembed.names import Settings
 
-from .backbone import LongTransformer, route_of, rows_of_vocabulary, transformer_of
+from .backbone import LongTransformer, check_loaded, route_of, transformer_of
 from .base import Base
 from .e5rope import E5_ROPE, KEY_MAPPING
 from .kinds import KINDS, EmbeddingModel, Kind
@@ -50,8 +49,6 @@ OWNERS: dict[Kind, type[LongModel]] = {
     "late-interaction": LongMultiVectorEncoder,
     "sparse": LongSparseEncoder,
 }
-#: Weights that an embedding model may lack: heads that never run.
-_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 
 
 def load_resolved(
@@ -71,7 +68,7 @@ def load_resolved(
         options = _loading_options(base, resolved.method.dtype, model_kwargs)
         path = base.files.path
         model = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
-        _check_loaded(model.backbone, path)
+        check_loaded(model.backbone, path)
         model.backbone.base_card = model._model_card_text or ""
     model.set_name(resolved)
     return model
@@ -140,7 +137,7 @@ def load_base(
     first = transformer_of(route_of(model))
     if base.config.architectures == [E5_ROPE]:
         vars(first.model)["_weight_conversions"] = []  # it is saved under transformers' names
-    _check_loaded(first, base.files.path)
+    check_loaded(first, base.files.path)
     if entry.append_eos:
         _append_eos(model.tokenizer)
     return model
@@ -159,29 +156,6 @@ def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
     backend.post_processor = processors.Sequence([*before, template])
 
 
-def _check_loaded(first: Transformer, path: str) -> None:
-    """Raise ModelError if a newly loaded base lacks weights that it needs, or its tokenizer's files.
-
-    transformers initialises missing weights at random, and builds a tokenizer with only special tokens.
-    """
-    missing = []
-    for name, weight in first.model.named_parameters():
-        is_used = first.transformer_task == "fill-mask" or not _HEADS.search(name)
-        if is_used and not vars(weight).get("_is_hf_initialized"):
-            missing.append(name)
-    if missing:
-        shown = ", ".join(sorted(missing)[:3])
-        raise ModelError(
-            f"the checkpoint in {path} lacks {len(missing)} weights that the model needs: {shown}."
-        )
-    rows = rows_of_vocabulary(first)
-    if 2 * len(first.tokenizer or ()) < rows:
-        raise ModelError(
-            f"the tokenizer of {path} must have at least half as many entries as the model's table has rows "
-            f"({rows:,}), got {len(first.tokenizer or ()):,}: add its own files, such as tokenizer.json."
-        )
-
-
 # ---- the strategy in it --------------------------------------------------------------------------------------------
 
 
@@ -196,14 +170,13 @@ def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> Lo
         first.config.max_position_embeddings = len(first.table.weight)
     first.base_card = base._model_card_text or first.base_card
     first.base_name, first.base_revision = resolved.base.name, resolved.base.files.commit
-    settings = settings_of(base)
     pooling = Pooling.of(base)
-    vectors = resolved.method.vectors if kind == "dense" else None
-    if vectors is not None:
+    vectors = None
+    if isinstance(base, SentenceTransformer) and resolved.method.vectors is not None:
+        vectors = resolved.method.vectors
         # vectors are compared by cosine, unless the model says dot
-        similarity = settings.pop("similarity_fn_name")
-        dims = settings["truncate_dim"]
-        pooling = replace(pooling, vectors=vectors, normalize=similarity != "dot", dims=dims)
+        scales = base.similarity_fn_name != "dot"
+        pooling = replace(pooling, vectors=vectors, normalize=scales, dims=base.truncate_dim)
     # a sparse model without logits pools windows like a dense one
     if kind == "dense" or (kind == "sparse" and first.cuts and not first.has_logits):
         if pooling.settings is None and (first.cuts or vectors is not None):
@@ -214,7 +187,7 @@ def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> Lo
         modules = [first, *pooling.modules(cuts=first.cuts)]
     else:
         modules = _whole(base, first)
-    model = of_modules(modules, settings, device or str(base.device), kind)
+    model = of_modules(modules, base, device or str(base.device), kind)
     if vectors is None:
         model.model_card_data.add_tags(base.model_card_data.tags or [])
     model.set_name(resolved)
@@ -243,20 +216,23 @@ def _whole(base: EmbeddingModel, first: LongTransformer) -> list[nn.Module]:
 
 
 @overload
-def of_modules(modules: list[nn.Module], settings: Json, device: str | None) -> LongDenseModel: ...
+def of_modules(modules: list[nn.Module], like: BaseModel, device: str | None) -> LongDenseModel: ...
 @overload
-def of_modules(modules: list[nn.Module], settings: Json, device: str | None, kind: Kind) -> LongModel: ...
+def of_modules(modules: list[nn.Module], like: BaseModel, device: str | None, kind: Kind) -> LongModel: ...
 def of_modules(
-    modules: list[nn.Module], settings: Json, device: str | None, kind: Kind = "dense"
+    modules: list[nn.Module], like: BaseModel, device: str | None, kind: Kind = "dense"
 ) -> LongModel:
-    """Build one of our models from a backbone and what follows it, with another model's `settings_of`.
+    """Build one of our models from a backbone and what follows it, with the settings of another model.
 
     Default `device`: the best one of this machine.
     """
     owner = OWNERS[kind]
+    settings = settings_of(like)
     if isinstance(modules[-1], GroupByDocument):
-        settings.pop("truncate_dim", None)  # the last module cuts dimensions
         owner = LongMultiVectorEncoder
+        # they are compared by maximum similarity, and the last module cuts their dimensions
+        settings.pop("similarity_fn_name", None)
+        settings.pop("truncate_dim", None)
     model = owner(modules=modules, device=device, **settings)
     for module in list(model)[1:]:
         module.float()  # the backbone always returns fp32

@@ -94,6 +94,7 @@ class NamedModel(BaseModel):
         A prompt that is saved as `passage` or `corpus` is used for documents: sentence-transformers writes an empty
         `document` beside it, and then uses that.
         """
+        card = self._card_data
         prompt = document_prompt(self)
         if prompt and not self.prompts.get("document"):
             warnings.warn(
@@ -103,7 +104,6 @@ class NamedModel(BaseModel):
             )
             self.prompts["document"] = prompt
         self.resolved = resolved
-        card = self._card_data
         card.model_name = str(resolved.method)
         card.base_model = resolved.base.extends or resolved.base.name
         if not resolved.base.files.local:
