@@ -147,7 +147,7 @@ class LongTransformer(Transformer):
     # ---- input ------------------------------------------------------------------------------------------------
 
     def preprocess(  # type: ignore[override]
-        self, inputs: Sequence[Any], prompt: str | None = None, **kwargs: Any
+        self, inputs: Sequence[object], prompt: str | None = None, **kwargs: Any
     ) -> Features:
         """Return token ids, and the bounds of each text's content."""
         ids = self.token_ids(inputs, prompt, **kwargs)

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,12 @@ from mteb_longembed.encoders.build import load_resolved
 from mteb_longembed.encoders.devices import on_host
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.kinds import Kind
-from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder, LongSentenceTransformer
+from mteb_longembed.encoders.model import (
+    LongModel,
+    LongMultiVectorEncoder,
+    LongSentenceTransformer,
+    LongSparseEncoder,
+)
 from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.encoders.resolved import Resolved
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
@@ -44,7 +49,8 @@ _BATCH = 32
 class Encoded(NamedTuple):
     """The vectors of one text, and the characters of the text that each stands for."""
 
-    rows: Any  #: `[vectors, d]`, float32; of a sparse model a CSR array. Windows of tokens are `[windows, size, d]`
+    #: `[vectors, d]`, float32; of a sparse model a CSR array. Windows of tokens are `[windows, size, d]`
+    rows: np.ndarray | sparse.csr_array
     spans: np.ndarray  #: `[vectors, 2]`, or one row for all vectors: the text that is read
 
 
@@ -90,8 +96,8 @@ class Encoder:
         self.has_several_vectors = isinstance(model, LongMultiVectorEncoder)
         self.is_late = self.kind == "late-interaction"
         self.similarity = "dot"
-        if not self.has_several_vectors:
-            self.similarity = str(getattr(model.similarity_fn_name, "value", model.similarity_fn_name))
+        if not isinstance(model, LongMultiVectorEncoder):
+            self.similarity = model.similarity_fn_name
         # several vectors may be scaled when they are grouped or, in an adapted model, before
         self.is_scaled = any(
             isinstance(module, Normalize) or (isinstance(module, GroupByDocument) and module.normalize)
@@ -181,10 +187,10 @@ class Encoder:
         """Return for each pooling the vectors of each text."""
         model = self.model
         options = documents.options
-        if self.is_late and role == "query":
+        if self.is_late and role == "query" and isinstance(model, LongMultiVectorEncoder):
             # queries may need preprocessing that our engine does not have
             arguments = {"show_progress_bar": show_bars(), "batch_size": _BATCH, **options, "task": role}
-            done = cast("Any", model).encode(texts, prompt=self._prompt(role, documents), **arguments)
+            done = model.encode(texts, prompt=self._prompt(role, documents), **arguments)
             return [list(map(on_host, done))] * len(poolings)
         with torch.inference_mode():
             engine = self._engine([*poolings, *self._also_cached(poolings, role)], role, documents)
@@ -219,6 +225,8 @@ class Encoder:
         self, pooling: Pooling, texts: list[str], role: Role, documents: Documents
     ) -> Iterator[sparse.csr_array]:
         """Yield the sparse vectors of each text, `[vectors, terms]`: one, or of a document perhaps one per window."""
+        model = self.model
+        assert isinstance(model, LongSparseEncoder)
         for start in range(0, len(texts), SPARSE_AT_ONCE):
             batch = texts[start : start + SPARSE_AT_ONCE]
             if pooling.vectors is not None and role == "document":
@@ -228,9 +236,8 @@ class Encoder:
             else:
                 size = documents.options.get("batch_size", _BATCH)
                 arguments = {"task": role, "batch_size": size, "convert_to_sparse_tensor": False}
-                encoded = cast("Any", self.model).encode(
-                    batch, prompt=self._prompt(role, documents), show_progress_bar=False, **arguments
-                )
+                prompt = self._prompt(role, documents)
+                encoded = model.encode(batch, prompt=prompt, show_progress_bar=False, **arguments)
                 rows = list(encoded[:, None])
             yield from (sparse.csr_array(on_host(row)) for row in rows)
 
