@@ -62,7 +62,7 @@ class Base:
         other = self.adapter_of.commit or self.adapter_of.hashed([""], code=False)
         return hashlib.sha256(f"{own} {other}".encode()).hexdigest()[:40]
 
-    @property
+    @cached_property
     def _folders(self) -> set[str]:
         return {"", *(module["path"] for module in self.modules)}
 

@@ -106,8 +106,8 @@ class Encoder:
         self.cuts_windows = model.backbone.cuts
         #: The number of documents with each token, which corpus weights need.
         self.counts: TokenCounts | None = None
-        #: The pooling of the model itself, and the model's form of each pooling that a search asks for.
         self._own: Pooling | None = None
+        #: The model's form of each pooling that a search asks for.
         self._pooled: dict[Pooling, Pooling] = {}
 
     @property
@@ -138,10 +138,14 @@ class Encoder:
         A model with several vectors keeps them.
         """
         if asked not in self._pooled:
-            self._pooled[asked] = self._changed(asked) if self.kind == "dense" else self._whole(asked)
+            change = self._changed
+            if self.kind != "dense":
+                change = self._whole
+            self._pooled[asked] = change(asked)
         return self._pooled[asked]
 
     def _changed(self, asked: Pooling) -> Pooling:
+        """Return the pooling of a dense model with what is asked for."""
         model = self.model
         pooling = self.own.unscaled()
         if isinstance(asked.weights, str) and self.counts is not None:
@@ -171,8 +175,11 @@ class Encoder:
         flat = list(dict.fromkeys(read))
         if not flat:
             return [[] for _ in poolings]
-        encode = self._encode_sparse if self.kind == "sparse" else self._encode_dense
-        of_text = dict(zip(flat, zip(*encode(flat, role, poolings, documents), strict=True), strict=True))
+        if self.kind == "sparse":
+            vectors = self._encode_sparse(flat, role, poolings, documents)
+        else:
+            vectors = self._encode_dense(flat, role, poolings, documents)
+        of_text = dict(zip(flat, zip(*vectors, strict=True), strict=True))
         steps = [self.pooled(one).vectors for one in poolings]
         arrays: list[list[Encoded]] = [[] for _ in poolings]
         for text, key in zip(texts, read, strict=True):
