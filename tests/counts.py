@@ -22,7 +22,7 @@ PACKAGE = ROOT / "mteb_longembed"
 LIMITS = {
     "lines of the package": 23_100,
     "files of the package": 163,
-    "lines of the tests": 22_100,
+    "lines of the tests": 22_110,
     "modules that run in `mteb run`": 50,
     "modules that run in `search`": 60,
     "modules that run in `compare`": 80,
@@ -30,7 +30,7 @@ LIMITS = {
     "files of `load`": 17,
     "changes of file of `load`": 48,
     "files that name a setting of a search, at most": 5,
-    "lines with Any": 112,
+    "lines with Any": 106,
     "lines with cast": 8,
     "lines with getattr": 29,
     "Pooling.of in a small `compare`": 2,
