@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from sentence_transformers import SparseEncoder
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
@@ -298,22 +299,22 @@ class LongTransformer(Transformer):
 
 
 def route_of(model: nn.Sequential) -> list[nn.Module]:
-    """Return the modules that documents pass: all of a model, with a router's modules for documents in its place."""
+    """Return the modules that documents pass. A sparse model may begin with a router, which has some for documents."""
     first, *rest = model
-    if isinstance(first, Router) and "document" in first.sub_modules:
+    if isinstance(model, SparseEncoder) and isinstance(first, Router) and "document" in first.sub_modules:
         document = first.sub_modules["document"]
         assert isinstance(document, nn.Sequential)
         return [*document, *rest]
     return [first, *rest]
 
 
-def transformer_of(route: Sequence[nn.Module]) -> Transformer:
+def transformer_of(model: nn.Sequential) -> Transformer:
     """Return the first module that documents pass, if it is a Transformer.
 
     Raises:
         ModelError: if it is another module, such as static embeddings.
     """
-    first = route[0]
+    first = route_of(model)[0]
     if not isinstance(first, Transformer):
         raise ModelError(
             f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."

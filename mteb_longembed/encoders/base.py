@@ -16,7 +16,7 @@ from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.values import Vectors, read
 from mteb_longembed.zoo import ZooEntry, entry_of
 
-from .backbone import SavedSetting, route_of, transformer_of
+from .backbone import SavedSetting, transformer_of
 from .e5rope import E5_ROPE
 from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
 from .pooling import pooling_mode
@@ -210,7 +210,7 @@ def _pooling_settings(files: Files, modules: Sequence[Mapping[str, str]]) -> Jso
 def base_of_loaded(model: EmbeddingModel, digest: str) -> Base:
     """Describe a loaded model: the user's name for it or `local/NAME`, with its digest as revision."""
     kind = kind_of_loaded(model)
-    first = transformer_of(route_of(model) if kind == "sparse" else list(model))
+    first = transformer_of(model)
     card = model.model_card_data
     source = str(first.config.name_or_path or "")
     path = source or str(card.base_model or "")

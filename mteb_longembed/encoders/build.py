@@ -20,7 +20,7 @@ from mteb_longembed.files import Json
 from mteb_longembed.hub import hub_answers, offline_without_hub, translate_hub_errors, unreachable
 from mteb_longembed.names import Settings
 
-from .backbone import LongTransformer, check_loaded, route_of, transformer_of
+from .backbone import LongTransformer, check_loaded, transformer_of
 from .base import Base
 from .e5rope import E5_ROPE, KEY_MAPPING
 from .kinds import KINDS, EmbeddingModel, Kind
@@ -134,7 +134,7 @@ def load_base(
         inner = Transformer.load(base.files.path, **kwargs)
         modules = [inner, stock.Pooling(inner.get_embedding_dimension(), entry.pooling)]
         model = SentenceTransformer(modules=modules, **options)
-    first = transformer_of(route_of(model))
+    first = transformer_of(model)
     if base.config.architectures == [E5_ROPE]:
         vars(first.model)["_weight_conversions"] = []  # it is saved under transformers' names
     check_loaded(first, base.files.path)
@@ -162,7 +162,7 @@ def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
 def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> LongModel:
     """Build the model on a private copy of the base: replace its transformer's positions, and pool windows."""
     kind = resolved.base.kind
-    first = LongTransformer.of(transformer_of(route_of(base)), resolved.strategy)
+    first = LongTransformer.of(transformer_of(base), resolved.strategy)
     step = resolved.base.entry.interpolation
     if step is not None and first.table is not None:
         # documents up to the trained length read each `step`-th row of a table that is interpolated already
