@@ -54,7 +54,8 @@ if not TYPE_CHECKING:  # otherwise type checkers would accept every name
         if name in _LATER:
             from importlib import import_module
 
-            return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+            found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+            return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

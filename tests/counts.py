@@ -21,19 +21,19 @@ PACKAGE = ROOT / "mteb_longembed"
 #: What is counted -> the most that it may be.
 LIMITS = {
     "lines of the package": 23_100,
-    "files of the package": 164,
-    "lines of the tests": 22_100,
+    "files of the package": 163,
+    "lines of the tests": 22_110,
     "modules that run in `mteb run`": 50,
     "modules that run in `search`": 60,
     "modules that run in `compare`": 80,
-    "functions of `load`": 73,
-    "files of `load`": 21,
-    "changes of file of `load`": 54,
+    "functions of `load`": 72,
+    "files of `load`": 17,
+    "changes of file of `load`": 48,
     "files that name a setting of a search, at most": 5,
-    "lines with Any": 117,
-    "lines with cast": 10,
-    "lines with getattr": 33,
-    "Head.of in a small `compare`": 6,
+    "lines with Any": 106,
+    "lines with cast": 8,
+    "lines with getattr": 29,
+    "Pooling.of in a small `compare`": 2,
     "resolve in a small `compare`": 7,
     "Method.__post_init__ in a small `compare`": 50,
 }
@@ -160,7 +160,7 @@ def counts() -> dict[str, int]:
     for word in ("Any", "cast", "getattr"):
         pattern = re.compile(rf"\b{word}\b(?!.*import)" if word == "Any" else rf"\b{word}\(")
         found[f"lines with {word}"] = sum(bool(pattern.search(line)) for line in lines)
-    for name in ("Head.of", "resolve", "Method.__post_init__"):
+    for name in ("Pooling.of", "resolve", "Method.__post_init__"):
         found[f"{name} in a small `compare`"] = of_compare.calls[name]
     return found
 

@@ -106,7 +106,7 @@ def rows_of_one_process(folder: Path, model: Any) -> list[dict]:
         for document in pq.read_table(file).to_pylist():
             whole = document["text"].strip()
             vectors = np.atleast_2d(model.encode_document([whole])[0])
-            for (start, end), vector in zip(vector_spans([model], whole)[0].tolist(), vectors, strict=True):
+            for (start, end), vector in zip(vector_spans(model, whole)[0].tolist(), vectors, strict=True):
                 place = {"document": document["id"], "start": start, "end": end, "text": whole[start:end]}
                 rows.append({**place, "vector": vector})
     return rows

@@ -17,6 +17,7 @@ from mteb_longembed.encoders.spans import run_lengths, vector_tokens
 from mteb_longembed.encoders.tokens import cutter_of, document_prompt
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.sentences import CHARS_PER_TOKEN, WORDS_PER_TOKEN, count_words
+from mteb_longembed.values import Vectors
 from mteb_longembed.word_borders import n_words, word_borders
 
 #: The share of the text that windows read by default.
@@ -158,13 +159,16 @@ def share_read_by_bm25(splits: Sequence[Split], target_len: int | None) -> float
     return float(n_read / max(counts.sum(), 1))
 
 
-def count(model: LongModel, splits: Sequence[Split], target_len: int | None = None) -> Cost:
+def count(
+    model: LongModel, splits: Sequence[Split], target_len: int | None = None, vectors: Vectors | None = None
+) -> Cost:
     """Count tokens and vectors of all documents. Nothing is encoded.
 
     Args:
         model: an extended model.
         splits: the splits of the documents.
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
+        vectors: `vectors` of the candidate's pooling. None: the model's own.
     """
     tokenizer = model.backbone.tokenizer
     cutter = cutter_of(tokenizer)
@@ -188,7 +192,7 @@ def count(model: LongModel, splits: Sequence[Split], target_len: int | None = No
         texts = [first, *islice(waiting, _AT_ONCE - 1)]
         rows = model.backbone.token_ids(texts, prompt or None) or []
         n_tokens += sum(map(len, rows))
-        n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
+        n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None, vectors)))
         n_operations += operations(model, run_lengths(model, rows, prompt or None))
         whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
         for row, ids in zip(rows, whole, strict=True):

@@ -17,13 +17,14 @@ from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.devices import tokens_at_once
 from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.model import LongModel
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.encoders.resolved import Resolved, resolve
 from mteb_longembed.encoders.tokens import estimated_tokens
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import DEPTH, evaluate, ranked_rows
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.codecs import bytes_of
-from mteb_longembed.retrieval.encoder import Encoder, Pooling, load_for_search, repooled
+from mteb_longembed.retrieval.encoder import Encoder, load_for_search
 from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.make import make_bm25, search_over
@@ -313,8 +314,7 @@ class Runner:
     def _measured(self, candidate: Candidate, resolved: Resolved) -> Cost:
         """Count the cost of a model on the documents."""
         plain = self._model(candidate.passes, resolved)
-        pooled = repooled(plain, Pooling(resolved.vectors))
-        cost = count(pooled, self.splits, candidate.target_len)
+        cost = count(plain, self.splits, candidate.target_len, resolved.vectors)
         if candidate.passes not in self._speeds:
             # a few batches of the device
             n_tokens = 3 * tokens_at_once(torch.device(self._device))

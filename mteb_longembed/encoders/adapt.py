@@ -16,13 +16,13 @@ from mteb_longembed.names import Settings
 from mteb_longembed.values import Power, read
 
 from .backbone import LongTransformer
-from .build import load_base, load_resolved, translate_errors
+from .build import load_base, load_resolved, of_modules, settings_of, translate_errors
 from .card import ADAPTED, adapted_card, facts_of, keep_card
-from .head import Head
 from .identity import digest
 from .kinds import EmbeddingModel, kind_of_loaded
 from .method import Method
-from .model import LongModelMixin, Model, with_head
+from .model import LongModelMixin, Model
+from .pooling import Pooling
 from .resolved import resolve
 from .tokens import MAX_TOKENS, sample_texts
 from .weights import RULES, TokenWeights, count_tokens
@@ -84,15 +84,15 @@ def adapt(
     card = model.model_card_data
     known_as = str(card.model_name or card.base_model or ("model" if base is model else base))
     texts = _read(documents, model, max_tokens, seed)
-    head = Head.of(model)
-    if weights is not None and head.mode != "mean":
-        logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
+    pooling = Pooling.of(model)
+    if weights is not None and pooling.mode != "mean":
+        logger.warning("the model has %s pooling, so tokens get no weights.", pooling.mode)
         weights = None
     if weights is not None:
         counts = count_tokens(model, texts, show=show_progress_bar)
-        head = head.weighted(TokenWeights.of_corpus(counts, weights, model.tokenizer))
+        pooling = pooling.weighted(TokenWeights.of_corpus(counts, weights, model.tokenizer))
     if power:
-        rows = window_vectors(with_head(model, head), texts, show=show_progress_bar)
+        rows = window_vectors(with_pooling(model, pooling), texts, show=show_progress_bar)
         if len(texts) < FEW_DOCUMENTS or len(rows) < FEW_WINDOWS:
             logger.warning(
                 "whitening was fitted on %d vectors of %d documents: below %d vectors or %d documents it may lose "
@@ -102,21 +102,18 @@ def adapt(
                 FEW_WINDOWS,
                 FEW_DOCUMENTS,
             )
-        head = head.unscaled()
-        head = replace(head, behind=(*head.behind, *Whitening.fit(rows, power).modules()))
-    adapted = with_head(model, head, stock=True)
+        pooling = pooling.unscaled()
+        pooling = replace(pooling, maps=(*pooling.maps, *Whitening.fit(rows, power).modules()))
+    adapted = with_pooling(model, pooling, stock=True)
     if power and isinstance(adapted, SentenceTransformer):
         adapted.similarity_fn_name = "cosine"
-    if isinstance(adapted, LongModelMixin):
-        adapted.resolved = None
-        adapted.embedding_cache = None
-    elif not head.has_exact_stock:
+    if not isinstance(adapted, LongModelMixin) and not pooling.has_exact_stock:
         logger.warning(
             "the base has a Dense with an activation behind its pooling, and stock modules count the weights of "
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    _describe(adapted, facts_of(model), known_as, weights, power, len(texts))
+    _describe(adapted, facts_of(model._model_card_text or ""), known_as, weights, power, len(texts))
     return adapted
 
 
@@ -169,6 +166,18 @@ def check_dense(model: EmbeddingModel) -> Model:
     return model
 
 
+def with_pooling(model: Model, pooling: Pooling, *, stock: bool = False) -> Model:
+    """Return a model with the same backbone and another pooling. The original does not change.
+
+    With `stock`, a model with a stock backbone gets only stock modules, so that it opens without this package.
+    """
+    backbone = model[0]
+    if isinstance(backbone, LongTransformer):
+        return of_modules([backbone, *pooling.modules(cuts=backbone.cuts)], model, str(model.device))
+    modules = pooling.stock_modules() if stock else pooling.modules()
+    return type(model)(modules=[backbone, *modules], device=str(model.device), **settings_of(model))
+
+
 def window_vectors(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     """Encode the vectors to fit a map on, `[n, d]`: the model's own, or one per window if it pools windows into one.
 
@@ -176,10 +185,10 @@ def window_vectors(model: Model, texts: list[str], *, show: bool = False) -> np.
     anyway.
     """
     backbone = model[0]
-    head = Head.of(model).unscaled()
-    if isinstance(backbone, LongTransformer) and backbone.cuts and head.vectors is None:
-        head = replace(head, vectors="window")
-    encoder = with_head(model, head)
+    pooling = Pooling.of(model).unscaled()
+    if isinstance(backbone, LongTransformer) and backbone.cuts and pooling.vectors is None:
+        pooling = replace(pooling, vectors="window")
+    encoder = with_pooling(model, pooling)
     if isinstance(encoder, SentenceTransformer):
         encoder.truncate_dim = None  # a map is fitted on whole vectors; dimensions are cut after it
     vectors = [torch.as_tensor(rows) for rows in encoder.encode_document(texts, show_progress_bar=show)]

@@ -114,7 +114,7 @@ def keep_batch(model: torch.nn.Module) -> None:
             vars(module)[_CHECKPOINT] = functools.partial(_with_batch, run_again)
 
 
-def _with_batch(checkpoint: Callable[..., T], layer: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+def _with_batch(checkpoint: Callable[..., T], layer: Callable[..., T], *args: object, **kwargs: object) -> T:
     return checkpoint(running(current())(layer), *args, **kwargs)
 
 

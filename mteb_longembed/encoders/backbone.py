@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
+from sentence_transformers import SparseEncoder
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
@@ -26,6 +28,8 @@ from .repository import BACKBONE
 from .tokens import Ids, cutter_of
 from .vectors import BATCH, BOUNDS, RUNS, TOKEN_FEATURES, Features, TokenBatch, Windows, windows_of
 
+#: Weights that an embedding model may lack: heads that never run.
+_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 #: Name of a feature: by how many positions a document is moved (`tuning.py`).
 OFFSET = "position_offset"
 #: How much more memory a token takes with logits over the vocabulary than without.
@@ -68,8 +72,8 @@ class LongTransformer(Transformer):
     #: Name and revision of the base that the model was made from.
     base_name: str = ""
     base_revision: str | None = None
-    #: Licence, language and base model from the base's card.
-    base_facts: Json = {}
+    #: The text of the base's card.
+    base_card: str = ""
 
     def __init__(self, *args: Any, longembed: Json | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -144,7 +148,7 @@ class LongTransformer(Transformer):
     # ---- input ------------------------------------------------------------------------------------------------
 
     def preprocess(  # type: ignore[override]
-        self, inputs: Sequence[Any], prompt: str | None = None, **kwargs: Any
+        self, inputs: Sequence[object], prompt: str | None = None, **kwargs: Any
     ) -> Features:
         """Return token ids, and the bounds of each text's content."""
         ids = self.token_ids(inputs, prompt, **kwargs)
@@ -294,34 +298,65 @@ class LongTransformer(Transformer):
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
 
 
-def reader_of(model: nn.Sequential) -> nn.Module:
-    """Return the module that reads documents: the first one, or a router's module for documents."""
-    first = model[0]
-    if isinstance(first, Router) and "document" in first.sub_modules:
+def route_of(model: nn.Sequential) -> list[nn.Module]:
+    """Return the modules that documents pass. A sparse model may begin with a router, which has some for documents."""
+    first, *rest = model
+    if isinstance(model, SparseEncoder) and isinstance(first, Router) and "document" in first.sub_modules:
         document = first.sub_modules["document"]
         assert isinstance(document, nn.Sequential)
-        first = document[0]
-    return first
+        return [*document, *rest]
+    return [first, *rest]
 
 
-def as_transformer(reader: nn.Module) -> Transformer:
-    """Return a model's module for documents, if it is a Transformer.
+def transformer_of(model: nn.Sequential) -> Transformer:
+    """Return the first module that documents pass, if it is a Transformer.
 
     Raises:
         ModelError: if it is another module, such as static embeddings.
     """
-    if not isinstance(reader, Transformer):
+    first = route_of(model)[0]
+    if not isinstance(first, Transformer):
         raise ModelError(
-            f"the model starts with a {type(reader).__name__}, but only a Transformer can be extended."
+            f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
         )
-    return reader
+    return first
+
+
+def rows_of_vocabulary(transformer: nn.Module) -> int:
+    """Return the number of rows of a transformer's token embeddings; 0 if it has none."""
+    assert isinstance(transformer, Transformer)
+    table = transformer.model.get_input_embeddings()
+    return table.num_embeddings if isinstance(table, nn.Embedding) else 0
 
 
 def backbone_of(model: nn.Sequential) -> LongTransformer:
     """Return the module of one of our models that tokenises documents and holds the strategy."""
-    backbone = reader_of(model)
+    backbone = route_of(model)[0]
     assert isinstance(backbone, LongTransformer)
     return backbone
+
+
+def check_loaded(first: Transformer, path: str) -> None:
+    """Raise ModelError if a newly loaded base lacks weights that it needs, or its tokenizer's files.
+
+    transformers initialises missing weights at random, and builds a tokenizer with only special tokens.
+    """
+    missing = []
+    for name, weight in first.model.named_parameters():
+        is_used = first.transformer_task == "fill-mask" or not _HEADS.search(name)
+        if is_used and not vars(weight).get("_is_hf_initialized"):
+            missing.append(name)
+    if missing:
+        shown = ", ".join(sorted(missing)[:3])
+        raise ModelError(
+            f"the checkpoint in {path} lacks {len(missing)} weights that the model needs: {shown}."
+        )
+    rows = rows_of_vocabulary(first)
+    if 2 * len(first.tokenizer or ()) < rows:
+        raise ModelError(
+            f"the tokenizer of {path} must have at least half as many entries as the model's table has rows "
+            f"({rows:,}), got {len(first.tokenizer or ()):,}: add its own files, such as tokenizer.json."
+        )
 
 
 def check_merged(module: nn.Module) -> None:

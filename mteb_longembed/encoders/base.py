@@ -16,10 +16,10 @@ from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.values import Vectors, read
 from mteb_longembed.zoo import ZooEntry, entry_of
 
-from .backbone import SavedSetting, as_transformer, reader_of
+from .backbone import SavedSetting, transformer_of
 from .e5rope import E5_ROPE
-from .head import pooling_mode
 from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
+from .pooling import pooling_mode
 from .positions import allowed_len
 from .repository import BACKBONE, Files, local_name
 
@@ -62,7 +62,7 @@ class Base:
         other = self.adapter_of.commit or self.adapter_of.hashed([""], code=False)
         return hashlib.sha256(f"{own} {other}".encode()).hexdigest()[:40]
 
-    @property
+    @cached_property
     def _folders(self) -> set[str]:
         return {"", *(module["path"] for module in self.modules)}
 
@@ -210,7 +210,7 @@ def _pooling_settings(files: Files, modules: Sequence[Mapping[str, str]]) -> Jso
 def base_of_loaded(model: EmbeddingModel, digest: str) -> Base:
     """Describe a loaded model: the user's name for it or `local/NAME`, with its digest as revision."""
     kind = kind_of_loaded(model)
-    first = as_transformer(reader_of(model) if kind == "sparse" else model[0])
+    first = transformer_of(model)
     card = model.model_card_data
     source = str(first.config.name_or_path or "")
     path = source or str(card.base_model or "")

@@ -1,4 +1,4 @@
-"""Texts -> arrays: batches by tokens, halved if memory is short, one pass for several heads."""
+"""Texts -> arrays: batches by tokens, halved if memory is short, one pass for several poolings."""
 
 import functools
 import hashlib
@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from sentence_transformers.base.modules import Module
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.errors import CapacityError, InputError, NumberError
@@ -23,8 +23,9 @@ from .attention import holding
 from .devices import on_host, to_device, tokens_at_once
 from .embedding_cache import EmbeddingCache, how_it_runs
 from .identity import NamedModel
+from .pooling import Pooling
 from .tokens import Ids, estimated_tokens
-from .vectors import BOUNDS, Features
+from .vectors import BOUNDS, arrays_of
 
 #: Texts that are tokenised together.
 _AT_ONCE = 2048
@@ -86,49 +87,41 @@ def _bar(total: int, *, show: bool) -> AbstractContextManager[Bar]:
     return tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, smoothing=0, disable=not show)
 
 
-class Encoder(NamedModel):
-    """A model that the engine runs."""
-
-    #: Whether a document has several vectors.
-    has_several_vectors: bool = False
-    #: The feature that holds the vectors.
-    output: str = "sentence_embedding"
-
-    def collect(self, features: Features, device: torch.device) -> list[Tensor]:
-        """Return one array for each document of a batch, on a device, from the features after the last module."""
-        rows = features[self.output].to(device)
-        if not self.has_several_vectors:
-            return list(rows)
-        # copied, so that the batch's padding does not stay in memory
-        kept = [mask.nonzero()[:, 0] for mask in features["attention_mask"].cpu()]
-        return [row[to_device(indices, device)] for row, indices in zip(rows, kept, strict=True)]
-
-
 @dataclass(eq=False)
 class Engine:
     """One call of `encode` on one device.
 
     Args:
-        models: one model, or several with the same backbone, which pool the same pass.
+        model: the model.
         prompt: the prompt before each text.
         batch_size: maximum number of texts that run together.
         kwargs: keywords of the modules' `forward`.
-        device: the device that the models run on. None: the device they are on.
+        poolings: the poolings of each pass of the backbone. None: the model's own.
+        device: the device that the model runs on. None: the device it is on.
         to_host: whether arrays are moved to the host.
     """
 
-    models: Sequence[Encoder]
+    model: NamedModel
     prompt: str | None
     batch_size: int
     kwargs: Mapping[str, object]
+    poolings: Sequence[Pooling] | None = None
     device: str | torch.device | None = None
     to_host: bool = True
 
     def __post_init__(self) -> None:
-        self.backbone = self.models[0].backbone
-        self._device = self.models[0]._resolve_inference_device(self.device)
-        for model in self.models:
-            model.eval()
+        self.backbone = self.model.backbone
+        self._device = self.model._resolve_inference_device(self.device)
+        self.model.eval()
+        #: the modules after the backbone, and whether a text has several vectors, by pooling
+        self._modules = [nn.Sequential(*list(self.model)[1:])]
+        self._several = [self.model.has_several_vectors]
+        if self.poolings is not None:
+            modules = [nn.Sequential(*one.modules(cuts=self.backbone.cuts)) for one in self.poolings]
+            # the backbone always returns fp32
+            self._modules = [one.to(self._device, torch.float32).eval() for one in modules]
+            own = self.model.has_several_vectors
+            self._several = [own or one.vectors is not None for one in self.poolings]
         #: the device of the arrays
         self._target = torch.device("cpu") if self.to_host else self._device
         #: largest batch to try, in tokens; lowered when memory runs out
@@ -137,14 +130,13 @@ class Engine:
         self._owners: list[object] = []
 
     def keep_in(self, cache: EmbeddingCache | None) -> None:
-        """Read arrays from an embedding cache and add new ones to it, if the models' names hold."""
-        if cache is not None:
-            self._owners = [model.cache_key() for model in self.models]
-            if None not in self._owners:
-                self._cache = cache
+        """Read arrays from an embedding cache and add new ones to it, if the model's name holds."""
+        owners = None if cache is None else self.model.cache_keys(self._modules)
+        if owners is not None:
+            self._cache, self._owners = cache, owners
 
     def encode(self, texts: Sequence[str], *, show: bool) -> dict[str, list[Tensor]]:
-        """Encode each text into one finite array per model. The longest texts run first.
+        """Encode each text into one finite array per pooling. The longest texts run first.
 
         Raises:
             InputError: if an input is not a text.
@@ -212,30 +204,30 @@ class Engine:
             yield from self._run({text: rows[text] for text in half})
 
     def _forward(self, ids: Sequence[Ids]) -> list[list[Tensor]]:
-        """Run one forward pass; return for each text the array of each model."""
+        """Run one forward pass; return for each text the array of each pooling."""
         features = self.backbone.features_of(ids, self.prompt)
         for key, value in features.items():
             if isinstance(value, Tensor) and key != BOUNDS:
                 features[key] = to_device(value, self._device)
-        if len(self.models) == 1:
+        if self.poolings is None:
             # through __call__, so that model.compile() has an effect
-            features = self.models[0](features, **self.kwargs)
-            return [[array] for array in self.models[0].collect(features, self._target)]
+            features = self.model(features, **self.kwargs)
+            return [[array] for array in arrays_of(features, self._target, several=self._several[0])]
         tokens = self.backbone(features)
         arrays = []
-        for model in self.models:
+        for modules, several in zip(self._modules, self._several, strict=True):
             features = dict(tokens)
-            for module in list(model)[1:]:
+            for module in modules:
                 accepted = module.forward_kwargs if isinstance(module, Module) else set()
                 kwargs = {key: self.kwargs[key] for key in self.kwargs if key in accepted}
                 features = module(features, **kwargs)
-            arrays.append(model.collect(features, self._target))
+            arrays.append(arrays_of(features, self._target, several=several))
         return [list(of_text) for of_text in zip(*arrays, strict=True)]
 
     # ---- the embedding cache ----------------------------------------------------------------------------------
 
     def _keys(self, text: str) -> list[bytes]:
-        """Return the key of a text's cache row for each model."""
+        """Return the key of a text's cache row for each pooling."""
         how = how_it_runs(self._device), sorted(self.kwargs.items()), self.prompt, text
         contents = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
         return [hashlib.blake2b(content, digest_size=32).digest() for content in contents]
@@ -249,7 +241,7 @@ class Engine:
         return {text for text, of_text in keys.items() if known.issuperset(of_text)}
 
     def _cached(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
-        """Return the cached arrays of texts; a text counts if the arrays of all models are there."""
+        """Return the cached arrays of texts; a text counts if the arrays of all poolings are there."""
         if self._cache is None:
             return {}
         keys = {text: self._keys(text) for text in texts}
@@ -258,9 +250,9 @@ class Engine:
         for text, of_text in keys.items():
             if all(key in rows for key in of_text):
                 known[text] = []
-                for model, key in zip(self.models, of_text, strict=True):
+                for several, key in zip(self._several, of_text, strict=True):
                     array = torch.from_numpy(rows[key].copy()).to(self._target)
-                    if not model.has_several_vectors:
+                    if not several:
                         array = array[0]
                     known[text].append(array)
         self._cache.counts.rows_read += len(known)
@@ -271,7 +263,7 @@ class Engine:
         # the host waits once for all of them
         finite = torch.stack([array.isfinite().all() for array in chain.from_iterable(arrays_of.values())])
         if not finite.all():
-            text = list(rows)[int(finite.int().argmin()) // len(self.models)]
+            text = list(rows)[int(finite.int().argmin()) // len(self._modules)]
             start = text[:40].encode("unicode_escape", "backslashreplace").decode()
             raise NumberError(
                 f"an embedding must be finite, but the embedding of a document ({len(rows[text])} tokens, starting "

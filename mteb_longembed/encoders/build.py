@@ -1,13 +1,15 @@
 """Build the model of a resolved method: sentence-transformers loads its base, and its positions are replaced."""
 
 import contextlib
-import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import overload
 
 import torch
-from sentence_transformers import SentenceTransformer, SparseEncoder
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base import BaseModel
+from sentence_transformers.sentence_transformer import modules as stock
+from sentence_transformers.sentence_transformer.modules import Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
 from tokenizers import processors
 from torch import nn
@@ -18,17 +20,22 @@ from mteb_longembed.files import Json
 from mteb_longembed.hub import hub_answers, offline_without_hub, translate_hub_errors, unreachable
 from mteb_longembed.names import Settings
 
-from .backbone import LongTransformer, as_transformer, reader_of
+from .backbone import LongTransformer, check_loaded, transformer_of
 from .base import Base
-from .card import facts_of
 from .e5rope import E5_ROPE, KEY_MAPPING
-from .head import Head
-from .kinds import KINDS, EmbeddingModel
+from .kinds import KINDS, EmbeddingModel, Kind
 from .method import DTYPES
-from .model import OWNERS, LongModel, LongMultiVectorEncoder, of_modules, settings_of
+from .model import (
+    LongDenseModel,
+    LongModel,
+    LongMultiVectorEncoder,
+    LongSentenceTransformer,
+    LongSparseEncoder,
+)
+from .pooling import Pooling
 from .resolved import Resolved
 from .vectors import GroupByDocument, LongPooling
-from .weights import TokenWeights, rows_of_vocabulary
+from .weights import TokenWeights
 from .whole import JoinWindows, LongSpladePooling
 
 #: The classes that our saved models may name, beside sentence-transformers' own.
@@ -36,8 +43,12 @@ _CLASSES = {
     f"{kind.__module__}.{kind.__name__}": kind
     for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights, JoinWindows, LongSpladePooling)
 }
-#: Weights that an embedding model may lack: heads that never run.
-_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
+#: The class of our model for each kind of base, with one vector per document.
+OWNERS: dict[Kind, type[LongModel]] = {
+    "dense": LongSentenceTransformer,
+    "late-interaction": LongMultiVectorEncoder,
+    "sparse": LongSparseEncoder,
+}
 
 
 def load_resolved(
@@ -51,14 +62,14 @@ def load_resolved(
     base = resolved.base
     with translate_errors(base):
         if base.saved_strategy is None:
-            stock = load_base(base, device, resolved.method.dtype, model_kwargs)
-            return extended(stock, resolved, device)
+            loaded = load_base(base, device, resolved.method.dtype, model_kwargs)
+            return extended(loaded, resolved, device)
         owner = OWNERS[base.kind] if base.vectors is None else LongMultiVectorEncoder
         options = _loading_options(base, resolved.method.dtype, model_kwargs)
         path = base.files.path
         model = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
-        _check_loaded(model.backbone, path)
-        model.backbone.base_facts = facts_of(model)
+        check_loaded(model.backbone, path)
+        model.backbone.base_card = model._model_card_text or ""
     model.set_name(resolved)
     return model
 
@@ -121,12 +132,12 @@ def load_base(
         model = KINDS[base.kind](base.files.path, **options, **kwargs)
     else:
         inner = Transformer.load(base.files.path, **kwargs)
-        modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+        modules = [inner, stock.Pooling(inner.get_embedding_dimension(), entry.pooling)]
         model = SentenceTransformer(modules=modules, **options)
-    first = as_transformer(reader_of(model))
+    first = transformer_of(model)
     if base.config.architectures == [E5_ROPE]:
         vars(first.model)["_weight_conversions"] = []  # it is saved under transformers' names
-    _check_loaded(first, base.files.path)
+    check_loaded(first, base.files.path)
     if entry.append_eos:
         _append_eos(model.tokenizer)
     return model
@@ -145,53 +156,38 @@ def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
     backend.post_processor = processors.Sequence([*before, template])
 
 
-def _check_loaded(first: Transformer, path: str) -> None:
-    """Raise ModelError if a newly loaded base lacks weights that it needs, or its tokenizer's files.
-
-    transformers initialises missing weights at random, and builds a tokenizer with only special tokens.
-    """
-    missing = []
-    for name, weight in first.model.named_parameters():
-        is_used = first.transformer_task == "fill-mask" or not _HEADS.search(name)
-        if is_used and not vars(weight).get("_is_hf_initialized"):
-            missing.append(name)
-    if missing:
-        shown = ", ".join(sorted(missing)[:3])
-        raise ModelError(
-            f"the checkpoint in {path} lacks {len(missing)} weights that the model needs: {shown}."
-        )
-    rows = rows_of_vocabulary(first)
-    if 2 * len(first.tokenizer or ()) < rows:
-        raise ModelError(
-            f"the tokenizer of {path} must have at least half as many entries as the model's table has rows "
-            f"({rows:,}), got {len(first.tokenizer or ()):,}: add its own files, such as tokenizer.json."
-        )
-
-
 # ---- the strategy in it --------------------------------------------------------------------------------------------
 
 
 def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> LongModel:
-    """Build the model on a private copy of the base: replace its transformer's positions, pool windows in its head."""
+    """Build the model on a private copy of the base: replace its transformer's positions, and pool windows."""
     kind = resolved.base.kind
-    first = LongTransformer.of(as_transformer(reader_of(base)), resolved.strategy)
+    first = LongTransformer.of(transformer_of(base), resolved.strategy)
     step = resolved.base.entry.interpolation
     if step is not None and first.table is not None:
         # documents up to the trained length read each `step`-th row of a table that is interpolated already
         first.table.keep(first.table.weight.detach(), step)
         first.config.max_position_embeddings = len(first.table.weight)
-    first.base_facts = facts_of(base) or first.base_facts
+    first.base_card = base._model_card_text or first.base_card
     first.base_name, first.base_revision = resolved.base.name, resolved.base.files.commit
-    settings = settings_of(base)
-    head = Head.of(base)
-    vectors = resolved.method.vectors if kind == "dense" else None
-    if vectors is not None:
+    pooling = Pooling.of(base)
+    vectors = None
+    if isinstance(base, SentenceTransformer) and resolved.method.vectors is not None:
+        vectors = resolved.method.vectors
         # vectors are compared by cosine, unless the model says dot
-        similarity = settings.pop("similarity_fn_name")
-        dims = settings["truncate_dim"]
-        head = replace(head, vectors=vectors, normalize=similarity != "dot", dims=dims)
-    modules = [first, *head.modules(cuts=first.cuts)] if kind == "dense" else _whole(base, first)
-    model = of_modules(modules, settings, device or str(base.device), kind)
+        scales = base.similarity_fn_name != "dot"
+        pooling = replace(pooling, vectors=vectors, normalize=scales, dims=base.truncate_dim)
+    # a sparse model without logits pools windows like a dense one
+    if kind == "dense" or (kind == "sparse" and first.cuts and not first.has_logits):
+        if pooling.settings is None and (first.cuts or vectors is not None):
+            raise IncompatibleError(
+                "windows and several vectors need a Pooling as the base's second module, got "
+                f"{', '.join(type(part).__name__ for part in pooling.maps) or 'none'}."
+            )
+        modules = [first, *pooling.modules(cuts=first.cuts)]
+    else:
+        modules = _whole(base, first)
+    model = of_modules(modules, base, device or str(base.device), kind)
     if vectors is None:
         model.model_card_data.add_tags(base.model_card_data.tags or [])
     model.set_name(resolved)
@@ -202,13 +198,11 @@ def _whole(base: EmbeddingModel, first: LongTransformer) -> list[nn.Module]:
     """Return the modules of a late-interaction or sparse model, which join windows into whole texts again."""
     modules = list(base)
     poolings = [part for part in base.modules() if isinstance(part, SpladePooling)]
-    for pooling in poolings:
+    for part in poolings:
         # otherwise the first batch would set it and change the model
-        pooling.embedding_dimension = first.config.vocab_size
+        part.embedding_dimension = first.config.vocab_size
     if not first.cuts:
         return modules
-    if not first.has_logits and isinstance(base, SparseEncoder):
-        return [first, *Head.of(base).modules(cuts=True)]
     if not first.has_logits:
         return [first, JoinWindows(), *modules[1:]]
     names = [type(part).__name__ for part in poolings]
@@ -219,3 +213,33 @@ def _whole(base: EmbeddingModel, first: LongTransformer) -> list[nn.Module]:
         )
     poolings[0].__class__ = LongSpladePooling
     return modules
+
+
+@overload
+def of_modules(modules: list[nn.Module], like: BaseModel, device: str | None) -> LongDenseModel: ...
+@overload
+def of_modules(modules: list[nn.Module], like: BaseModel, device: str | None, kind: Kind) -> LongModel: ...
+def of_modules(
+    modules: list[nn.Module], like: BaseModel, device: str | None, kind: Kind = "dense"
+) -> LongModel:
+    """Build one of our models from a backbone and what follows it, with the settings of another model.
+
+    Default `device`: the best one of this machine.
+    """
+    owner = OWNERS[kind]
+    settings = settings_of(like)
+    if isinstance(modules[-1], GroupByDocument):
+        owner = LongMultiVectorEncoder
+        # they are compared by maximum similarity, and the last module cuts their dimensions
+        settings.pop("similarity_fn_name", None)
+        settings.pop("truncate_dim", None)
+    model = owner(modules=modules, device=device, **settings)
+    for module in list(model)[1:]:
+        module.float()  # the backbone always returns fp32
+    return model
+
+
+def settings_of(model: BaseModel) -> Json:
+    """Return the arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
+    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_active_dims")
+    return {name: getattr(model, name) for name in names if hasattr(model, name)}

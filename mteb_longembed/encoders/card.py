@@ -26,21 +26,13 @@ _FACTS = ("license", "license_name", "license_link", "language", "base_model")
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 
 
-def card_data(model: BaseModel) -> BaseModelCardData:
-    """Return sentence-transformers' data of a model's card, such as its name."""
-    data = model.model_card_data
-    assert isinstance(data, BaseModelCardData)
-    return data
-
-
 def keep_card(model: BaseModel, text: str | None) -> None:
     """Make sentence-transformers save this text as the model's card, in place of its own."""
     model._model_card_text = text  # type: ignore[assignment]  # its type says only None
 
 
-def facts_of(model: BaseModel) -> Json:
-    """Return licence, language and base model from a model's card; nothing if it cannot be read."""
-    card = model._model_card_text or ""
+def facts_of(card: str) -> Json:
+    """Return licence, language and base model from the text of a card; nothing if it cannot be read."""
     if not card.lstrip().startswith("---"):
         return {}
     try:
@@ -59,7 +51,8 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
         name: a hub id or the name of a folder.
         lost: for a plain checkpoint, how it differs from the model, in sentences. None for the model itself.
     """
-    data = card_data(model)
+    data = model.model_card_data
+    assert isinstance(data, BaseModelCardData)
     tags = list(data.tags or ())
     if lost is None:
         tags.insert(0, "mteb-longembed")
@@ -89,7 +82,7 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
         "extended.md",
         tags,
         base,
-        first.base_facts,
+        facts_of(first.base_card),
         name=name,
         run=run,
         stock_class=KINDS[kind].__name__,

@@ -15,16 +15,16 @@ from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.files import Json, check_empty, whole_folder
 from mteb_longembed.names import Settings
 
-from .backbone import LongTransformer, check_merged, reader_of
+from .backbone import LongTransformer, check_merged, route_of
+from .build import settings_of
 from .card import card_of, keep_card
-from .head import Head
 from .kinds import KINDS, kind_of_loaded
 from .load import load
 from .long_rotary import LongRotary
 from .long_table import LongTable
 from .method import SEVERAL, Method
-from .model import settings_of
 from .old_readers import rewrite_for_old_readers
+from .pooling import Pooling
 from .positions import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of, setting
 from .weights import TokenWeights
 
@@ -84,8 +84,8 @@ def export(
 def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     """Write a model, which is changed, into a folder. Return what `export` returns."""
     first = source[0]
-    head = Head.of(source)
-    lost = [] if head.weights is None else [_PROMPTS]
+    pooling = Pooling.of(source)
+    lost = [] if pooling.weights is None else [_PROMPTS]
     length: int | None = source.max_seq_length
     card: str | None = source._model_card_text
     is_ours = isinstance(first, LongTransformer)
@@ -94,9 +94,9 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
         lost += _lost_in(first.config, first.strategy)
         card = card_of(source, folder.name, lost=lost)
         _make_plain(first)
-    modules = [first, *head.modules()]
-    if isinstance(head.weights, TokenWeights):
-        modules[1] = head.weights.stock()
+    modules = [first, *pooling.modules()]
+    if isinstance(pooling.weights, TokenWeights):
+        modules[1] = pooling.weights.stock()
     plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
     if not is_ours:
         plain.model_card_data = source.model_card_data
@@ -107,7 +107,7 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
 
 def _write_class(source: BaseModel, folder: Path) -> list[str]:
     """Write a late-interaction or sparse model, which is changed. Return what `export` returns."""
-    first = reader_of(source)
+    first = route_of(source)[0]
     if not isinstance(first, LongTransformer):
         raise IncompatibleError(
             f"export writes extended models, got a {type(source).__name__} that is not extended: use save_pretrained."

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 import xxhash
 from sentence_transformers import SparseEncoder
 from sentence_transformers.base import BaseModel
+from sentence_transformers.base.model_card import BaseModelCardData
 from sentence_transformers.base.modules import Module
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedTokenizerFast
@@ -21,7 +22,6 @@ from mteb_longembed.files import Json
 from mteb_longembed.names import Identity, split_name
 
 from .backbone import LongTransformer, backbone_of
-from .card import card_data
 from .kinds import Kind, kind_of_loaded
 from .long_rotary import BY_LENGTH
 from .resolved import Resolved
@@ -45,10 +45,19 @@ class NamedModel(BaseModel):
     #: The state of the model when it was built. None for a model whose name does not hold.
     built_state: str | None = None
 
+    #: Whether a document has several vectors.
+    has_several_vectors: bool = False
+
     @property
     def backbone(self) -> LongTransformer:
         """The module that tokenises texts and holds the strategy."""
         return backbone_of(self)
+
+    @property
+    def _card_data(self) -> BaseModelCardData:
+        data = self.model_card_data
+        assert isinstance(data, BaseModelCardData)
+        return data
 
     @property
     def kind(self) -> Kind:
@@ -69,7 +78,7 @@ class NamedModel(BaseModel):
             experiment = resolved.experiment
         else:
             strategy = self.backbone.strategy
-            known = card_data(self).model_name or "model"
+            known = self._card_data.model_name or "model"
             base = split_name(known)[0]
             experiment = {"strategy": strategy.KEY, "target_len": strategy.target_len}
             experiment["algorithm"] = algorithm_of(type(strategy))
@@ -85,6 +94,7 @@ class NamedModel(BaseModel):
         A prompt that is saved as `passage` or `corpus` is used for documents: sentence-transformers writes an empty
         `document` beside it, and then uses that.
         """
+        card = self._card_data
         prompt = document_prompt(self)
         if prompt and not self.prompts.get("document"):
             warnings.warn(
@@ -94,7 +104,6 @@ class NamedModel(BaseModel):
             )
             self.prompts["document"] = prompt
         self.resolved = resolved
-        card = card_data(self)
         card.model_name = str(resolved.method)
         card.base_model = resolved.base.extends or resolved.base.name
         if not resolved.base.files.local:
@@ -110,8 +119,11 @@ class NamedModel(BaseModel):
         if self.built_state == "copied":
             self.built_state = state_of(self)
 
-    def cache_key(self) -> object:
-        """Return the key of this model in the embedding cache; None, with one warning, if its name does not hold."""
+    def cache_keys(self, poolings: Sequence[nn.Sequential]) -> list[object] | None:
+        """Return the key of each pooling of this model in the embedding cache, by the modules after its backbone.
+
+        None, with one warning, if its name does not hold.
+        """
         resolved = self.resolved
         if resolved is None or not self.is_unchanged() or resolved.base.revision is None:
             warnings.warn(
@@ -121,13 +133,8 @@ class NamedModel(BaseModel):
             )
             return None
         made_by = algorithm_of(type(resolved.strategy)), repr(resolved.strategy), resolved.method.dtype
-        return (
-            resolved.base.name,
-            resolved.base.revision,
-            *made_by,
-            resolved.base.runs_code,
-            digest(nn.Sequential(*list(self)[1:])),
-        )
+        backbone = (resolved.base.name, resolved.base.revision, *made_by, resolved.base.runs_code)
+        return [(*backbone, digest(modules)) for modules in poolings]
 
 
 # ---- the digest of a model ---------------------------------------------------------------------------------------

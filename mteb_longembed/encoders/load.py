@@ -15,7 +15,7 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.names import Settings
 from mteb_longembed.zoo import full_base
 
-from .backbone import LongTransformer, reader_of
+from .backbone import LongTransformer, route_of
 from .base import base_of_loaded
 from .build import extended, load_resolved
 from .identity import digest
@@ -188,7 +188,7 @@ def extend(
         raise InputError(
             "revision and dtype can be set only when a base is loaded: set them when you load it."
         )
-    backbone = reader_of(base)
+    backbone = route_of(base)[0]
     if isinstance(backbone, LongTransformer) and backbone.strategy.extends:
         raise InputError(
             f"the model is extended already (by {backbone.strategy.KEY}): extend its base instead."

@@ -180,7 +180,7 @@ class Method(Validated):
     # ---- parsing -----------------------------------------------------------------------------------------
 
     @classmethod
-    def parse(cls, text: str, **general: Any) -> Self:
+    def parse(cls, text: str, **general: object) -> Self:
         """Parse a name: of a model, of a search with it, or of BM25.
 
         Args:
@@ -193,25 +193,25 @@ class Method(Validated):
         if text in (BM25, MTEB_BM25):
             return cls(MTEB_BM25, None)
         base, strategy, target, settings = read_name(text)
-        given: dict[str, Any] = {"target_len": target, **settings}
+        given: Settings = {"target_len": target, **settings}
         if base == MTEB_BM25 and strategy is None:
             _check_known(settings, BM25_SETTINGS, BM25, text)
             return cls(base, None, **given)
         base = full_base(base)
-        general = {key: value for key, value in general.items() if value is not None}
+        stated: Settings = {key: value for key, value in general.items() if value is not None}
         if strategy is None:
-            return cls(base, **general)
+            return cls(base, **stated)
         if strategy == LEXICAL:
             _check_known(settings, BM25_SETTINGS, LEXICAL, text, beside=_of("base"))
-            return cls(base, strategy, **{**split_settings(text, LEXICAL_SETTINGS), **given, **general})
+            return cls(base, strategy, **{**split_settings(text, LEXICAL_SETTINGS), **given, **stated})
         if strategy not in STRATEGIES:
             raise UnknownNameError("strategy", strategy, [*STRATEGIES, *PRESETS, LEXICAL])
         written = {key: value for key, value in settings.items() if key in MODEL_SETTINGS + SEARCH_SETTINGS}
         params = {key: value for key, value in settings.items() if key not in written}
-        return cls(base, strategy, params=params, **{"target_len": target, **written, **general})
+        return cls(base, strategy, params=params, **{"target_len": target, **written, **stated})
 
     @classmethod
-    def parse_model(cls, text: str, **general: Any) -> Self:
+    def parse_model(cls, text: str, **general: object) -> Self:
         """Parse the name of a model, which has no settings of a search.
 
         Raises:
@@ -261,7 +261,7 @@ class Method(Validated):
     @property
     def experiment(self) -> Settings:
         """The settings beside the base, as mteb's experiment."""
-        given: dict[str, Any] = {}
+        given: dict[str, object] = {}
         if self.strategy is not None:
             given["strategy"] = self.strategy
         given.update(self.params)
@@ -310,7 +310,7 @@ class Method(Validated):
         """The method without the settings of a search."""
         return self.without(SEARCH_SETTINGS)
 
-    def having(self, **typed: Any) -> Self:
+    def having(self, **typed: object) -> Self:
         """Return the method with other values, which are typed and checked already: what its base determines."""
         other = copy.copy(self)
         vars(other).update(typed)
@@ -318,7 +318,7 @@ class Method(Validated):
 
     def without(self, settings: Collection[str]) -> Self:
         """Return the method with defaults for some settings."""
-        unset: dict[str, Any] = dict.fromkeys(settings)
+        unset: Settings = dict.fromkeys(settings)
         return replace(self, **unset)
 
     @property

@@ -6,26 +6,23 @@ on any SentenceTransformer. Our engine decides only when a text is tokenised and
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
-from sentence_transformers.base import BaseModel
 from sentence_transformers.util import select_max_active_dims, truncate_embeddings
-from torch import Tensor, nn
+from torch import Tensor
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import Json
 
 from .backbone import LongTransformer
-from .batching import Encoder, Engine
-from .card import card_data, card_of
+from .batching import Engine
+from .card import card_of
 from .embedding_cache import EmbeddingCache
-from .head import Head
-from .kinds import Kind
-from .vectors import BATCH, WINDOWS, Features, GroupByDocument
+from .identity import NamedModel
+from .vectors import GroupByDocument
 
 #: The arguments of `_inference` that are not inputs of the modules' `forward`.
 _OF_CALL = (
@@ -40,16 +37,13 @@ _SHOWN_MODULE = "mteb_longembed.encoders.sentence_transformers"
 Model = SentenceTransformer | MultiVectorEncoder
 
 
-class LongModelMixin(Encoder):
-    """The common part of our models: backbone and head, a name, our engine, and our model card."""
+class LongModelMixin(NamedModel):
+    """The common part of our models: a backbone, a name, our engine, and our model card."""
 
     #: The embedding cache. mteb runs and searches set it, `adapt` and plain `encode` do not.
     embedding_cache: EmbeddingCache | None = None
-
-    @property
-    def head(self) -> Head:
-        """The modules after the backbone, as one value."""
-        return Head.of(self)
+    #: The feature that holds the vectors.
+    output: str = "sentence_embedding"
 
     def _reads(self, task: object, call: Json) -> bool:
         """Return whether our engine computes the requested output, and the backbone reads the texts."""
@@ -63,7 +57,8 @@ class LongModelMixin(Encoder):
             return None
         if self.backbone.token_ids(inputs[:1], prompt, **kwargs) is None:
             return None  # more than plain text
-        return Engine([self], prompt, call["batch_size"], kwargs, call.get("device"), call["save_to_cpu"])
+        where = {"device": call.get("device"), "to_host": call["save_to_cpu"]}
+        return Engine(self, prompt, call["batch_size"], kwargs, **where)
 
     @torch.inference_mode()
     def _inference(self, inputs: list[Any], **call: Any) -> Any:
@@ -88,7 +83,7 @@ class LongModelMixin(Encoder):
 
     def _create_model_card(self, path: str, model_name: str | None = None, *args: object) -> None:
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
-        card = card_of(self, model_name or card_data(self).model_id or Path(path).resolve().name)
+        card = card_of(self, model_name or self._card_data.model_id or Path(path).resolve().name)
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> Json:
@@ -137,35 +132,11 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
         else:
             self[-1].dims = dims
 
-    def collect(self, features: Features, device: torch.device) -> list[Tensor]:
-        """Return the vectors of each document of a batch, on a device.
-
-        They are `[n, d]`; windows that were not joined are `[windows, size, d]`, with zeros for tokens that do not
-        count.
-        """
-        batch = features.get(BATCH)
-        if batch is None or batch.windows is None:
-            return super().collect(features, device)
-        rows = features[self.output] * features["attention_mask"][:, :, None]
-        return list(rows.to(device).split(batch.windows.texts.bincount().tolist()))
-
 
 class LongSparseEncoder(LongModelMixin, SparseEncoder):
-    """A `SparseEncoder` whose module for documents is a `LongTransformer`.
-
-    With `has_several_vectors`, the engine returns the vectors of windows; `encode` always returns their maximum.
-    """
+    """A `SparseEncoder` whose module for documents is a `LongTransformer`."""
 
     __module__ = _SHOWN_MODULE
-
-    def collect(self, features: Features, device: torch.device) -> list[Tensor]:
-        """Return one array for each document of a batch, or the vectors of its windows."""
-        if not self.has_several_vectors:
-            return super().collect(features, device)
-        rows = features.get(WINDOWS)
-        if rows is None:
-            rows = features[self.output][:, None]
-        return [row.to(device) for row in rows]
 
     def _reads(self, task: object, call: Json) -> bool:
         # a router may read queries by another module, and a module may select tokens itself
@@ -182,7 +153,7 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
         for start in range(0, len(inputs), _DENSE_AT_ONCE):
             texts = inputs[start : start + _DENSE_AT_ONCE]
             done = engine.encode(texts, show=call["show_progress_bar"])
-            rows = torch.stack([torch.atleast_2d(done[text][0]).amax(0) for text in texts])
+            rows = torch.stack([done[text][0] for text in texts])
             if call["max_active_dims"] is not None:
                 rows = select_max_active_dims(rows, max_active_dims=call["max_active_dims"])
             parts.append(rows.to_sparse() if call["convert_to_sparse_tensor"] else rows)
@@ -192,66 +163,3 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
 #: Our models with dense vectors, and all of our models: with one vector per document, or several.
 LongDenseModel = LongSentenceTransformer | LongMultiVectorEncoder
 LongModel = LongDenseModel | LongSparseEncoder
-
-
-#: The class of our model for each kind of base, with one vector per document.
-OWNERS: dict[Kind, type[LongModel]] = {
-    "dense": LongSentenceTransformer,
-    "late-interaction": LongMultiVectorEncoder,
-    "sparse": LongSparseEncoder,
-}
-
-
-@overload
-def of_modules(modules: list[nn.Module], settings: Json, device: str | None) -> LongDenseModel: ...
-@overload
-def of_modules(modules: list[nn.Module], settings: Json, device: str | None, kind: Kind) -> LongModel: ...
-def of_modules(
-    modules: list[nn.Module], settings: Json, device: str | None, kind: Kind = "dense"
-) -> LongModel:
-    """Build one of our models from a backbone and a head, with another model's `settings_of`.
-
-    Default `device`: the best one of this machine.
-    """
-    owner = OWNERS[kind]
-    if isinstance(modules[-1], GroupByDocument):
-        settings.pop("truncate_dim", None)  # the last module cuts dimensions
-        owner = LongMultiVectorEncoder
-    model = owner(modules=modules, device=device, **settings)
-    for module in list(model)[1:]:
-        module.float()  # the backbone always returns fp32
-    return model
-
-
-@overload
-def with_head(model: LongDenseModel, head: Head) -> LongDenseModel: ...
-@overload
-def with_head(model: Model, head: Head, *, stock: bool = False) -> Model: ...
-def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
-    """Return a model with the same backbone and another head. The original does not change.
-
-    The new model keeps the embedding cache and the name of one of our models, except for `vectors`. With `stock`, a
-    model with a stock backbone gets only stock modules, so that it opens without this package.
-
-    Raises:
-        IncompatibleError: if the model has no such head.
-    """
-    backbone = model[0]
-    settings = settings_of(model)
-    if not isinstance(backbone, LongTransformer):
-        modules = head.stock_modules() if stock else head.modules()
-        return type(model)(modules=[backbone, *modules], device=str(model.device), **settings)
-    if head.vectors is not None:
-        settings.pop("similarity_fn_name", None)
-    copied = of_modules([backbone, *head.modules(cuts=backbone.cuts)], settings, str(model.device))
-    if isinstance(model, LongModelMixin) and model.resolved is not None and model.is_unchanged():
-        method = replace(model.resolved.method, vectors=head.vectors)
-        copied.set_name(replace(model.resolved, method=method))
-        copied.embedding_cache = model.embedding_cache
-    return copied
-
-
-def settings_of(model: BaseModel) -> Json:
-    """Return the arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
-    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_active_dims")
-    return {name: getattr(model, name) for name in names if hasattr(model, name)}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mteb_longembed.files import Json
 
-from .head import POOLING_SWITCHES
+from .pooling import POOLING_SWITCHES
 
 #: The folder in which readers that know only a transformer and its pooling look for the pooling.
 _POOLING = "1_Pooling"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
@@ -163,11 +164,13 @@ def _swap_attention(model: PreTrainedModel, strategy: Strategy) -> None:
 
 
 def _swap_table(model: PreTrainedModel, strategy: Strategy) -> None:
-    embeddings: Any = model.embeddings
-    table = embeddings.position_embeddings
+    embeddings = model.get_submodule("embeddings")
+    table = embeddings.get_submodule("position_embeddings")
+    assert isinstance(table, nn.Embedding)
     first_row = 0
     if model.config.model_type in FROM_PADDING:
-        first_row = embeddings.padding_idx + 1
+        assert table.padding_idx is not None
+        first_row = table.padding_idx + 1
     rows = table.num_embeddings - first_row
     if rows < strategy.trained_len:
         raise IncompatibleError(
@@ -175,6 +178,7 @@ def _swap_table(model: PreTrainedModel, strategy: Strategy) -> None:
             "tokens: give a smaller trained_len."
         )
     table.__class__ = LongTable
+    assert isinstance(table, LongTable)
     table.first_row = first_row
     table.strategy = strategy
     table.n_own = table.num_embeddings

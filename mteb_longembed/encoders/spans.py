@@ -4,14 +4,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from sentence_transformers.sentence_transformer.modules import WordWeights
 from torch import Tensor
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.given import without_surrogates
 from mteb_longembed.sentences import Span
+from mteb_longembed.values import Vectors
 
 from .kinds import EmbeddingModel
 from .model import LongModelMixin, LongSentenceTransformer
+from .pooling import Pooling
 from .tokens import Ids, document_prompt
 from .vectors import BOUNDS, Features, check_averages, mean_of_groups, vectors_of, windows_of
 from .vectors import spans as spans_of_tokens
@@ -55,8 +58,8 @@ def encode_spans(
         raise InputError(
             f"encode_spans takes what extend or load returned without vectors, got a {type(model).__name__}."
         )
-    head = model.head
-    check_averages("encode_spans", "the base", head.mode)
+    pooling = Pooling.of(model)
+    check_averages("encode_spans", "the base", pooling.mode)
     if prompt is None:
         prompt = document_prompt(model)
     embeddings = []
@@ -67,12 +70,12 @@ def encode_spans(
         means = tokens.new_zeros(0, tokens.shape[1])
         if groups:
             weights = None
-            if head.weights is not None:
+            if isinstance(pooling.weights, WordWeights):
                 # the vectors are multiplied by the weights already
-                weights = head.weights.emb_layer(torch.from_numpy(ids).long().to(tokens.device))[:, 0]
+                weights = pooling.weights.emb_layer(torch.from_numpy(ids).long().to(tokens.device))[:, 0]
             means = mean_of_groups(groups, tokens, weights)
         features: Features = {"sentence_embedding": means}
-        for module in head.behind:
+        for module in pooling.maps:
             features = module(features)
         embeddings.append(features["sentence_embedding"][:, : model.truncate_dim].float().cpu().numpy())
     return embeddings
@@ -91,17 +94,20 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
     return np.array(read["input_ids"], np.int32), offsets
 
 
-def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[Tensor]]:
-    """Yield the indices of each vector's tokens for each row of token ids, special tokens and prompt included."""
-    vectors = vectors_of(model)
-    if model.kind == "sparse" and model.has_several_vectors:
-        vectors = "window"
+def vector_tokens(
+    model: LongModelMixin, rows: Sequence[Ids], prompt: str | None, vectors: Vectors | None = None
+) -> Iterator[list[Tensor]]:
+    """Yield the indices of each vector's tokens for each row of token ids, special tokens and prompt included.
+
+    A model with one vector per text has `vectors`, as in `Pooling`.
+    """
+    vectors = vectors_of(model) or vectors
     for row in rows:
         groups = [torch.arange(len(row))]
+        bounds = model.backbone.features_of([row], prompt)[BOUNDS]
         if model.kind == "late-interaction":
             groups = list(groups[0].split(1))
-        bounds = model.backbone.features_of([row], prompt)[BOUNDS]
-        if vectors == "window":
+        elif vectors == "window":
             groups = list(windows_of(bounds, model.backbone.strategy).tokens)
         elif vectors is not None:
             groups = spans_of_tokens(bounds[0], vectors)

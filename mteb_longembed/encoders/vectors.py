@@ -247,6 +247,27 @@ def _of_texts(features: Features, batch: TokenBatch, windows: Windows) -> tuple[
     return {**kept, "token_embeddings": tokens, "attention_mask": mask}, batch
 
 
+def arrays_of(features: Features, device: torch.device, *, several: bool) -> list[Tensor]:
+    """Return one array for each text of a batch, on a device, from the features after the last module.
+
+    It is `[d]`, or with `several` vectors `[n, d]`: of spans, windows or tokens. Windows of tokens that were not joined
+    are `[windows, size, d]`, with zeros for tokens that do not count.
+    """
+    if not several:
+        return list(features["sentence_embedding"].to(device))
+    if WINDOWS in features:
+        return [rows.to(device) for rows in features[WINDOWS]]
+    if "sentence_embedding" in features:  # a model with logits, and no text was cut
+        return list(features["sentence_embedding"][:, None].to(device))
+    rows, mask = features["token_embeddings"], features["attention_mask"]
+    batch = features.get(BATCH)
+    if batch is not None and batch.windows is not None:
+        return list((rows * mask[:, :, None]).to(device).split(batch.windows.texts.bincount().tolist()))
+    # copied, so that the batch's padding does not stay in memory
+    kept = [of_text.nonzero()[:, 0] for of_text in mask.cpu()]
+    return [row[to_device(indices, device)] for row, indices in zip(rows.to(device), kept, strict=True)]
+
+
 def vectors_of(model: Iterable[nn.Module]) -> Vectors | None:
     """Return the content tokens of each vector of one of our models, or `window`; None for one vector."""
     return next((part.vectors for part in model if isinstance(part, LongPooling)), None)

@@ -6,11 +6,11 @@ from typing import Literal, Self, TypeVar
 
 import numpy as np
 from sentence_transformers.base import BaseModel
-from sentence_transformers.sentence_transformer.modules import Transformer, WordWeights
-from torch import nn
+from sentence_transformers.sentence_transformer.modules import WordWeights
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import PreTrainedTokenizerBase
 
+from .backbone import rows_of_vocabulary
 from .tokens import Ids, cutter_of, document_prompt
 from .vectors import BATCH, Features
 
@@ -94,13 +94,6 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
                 documents += occurrences > 0
                 bar.update()
     return TokenCounts(tokens, documents, len(texts))
-
-
-def rows_of_vocabulary(transformer: nn.Module) -> int:
-    """Return the number of rows of a transformer's token embeddings; 0 if it has none."""
-    assert isinstance(transformer, Transformer)
-    table = transformer.model.get_input_embeddings()
-    return table.num_embeddings if isinstance(table, nn.Embedding) else 0
 
 
 def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:

@@ -9,6 +9,7 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.sentences import Span
+from mteb_longembed.values import Vectors
 
 from .devices import on_host
 from .model import LongModelMixin
@@ -60,7 +61,7 @@ def encode_windows(
         raise IncompatibleError(
             f"encode_windows needs a dense base, got a {model.kind} one: use encode_document."
         )
-    if not getattr(model.tokenizer, "is_fast", False):
+    if not model.backbone.text_tokenizer.is_fast:
         raise IncompatibleError(
             "encode_windows needs a tokenizer with token offsets (a fast one of transformers): use encode_document."
         )
@@ -68,39 +69,42 @@ def encode_windows(
     encoded = model.encode_document(list(documents.values()))
     for (name, text), of_text in zip(documents.items(), encoded, strict=True):
         vectors = on_host(of_text)
-        (spans,) = _spans_of([model], text)
+        (spans,) = _spans_of(model, text, [None])
         for (start, end), vector in zip(spans.tolist(), vectors, strict=True):
             rows.append(Window(name, start, end, text[start:end], vector))
     return rows
 
 
-def vector_spans(models: Sequence[LongModelMixin], text: str) -> list[np.ndarray]:
-    """Return the characters that each vector of a text stands for, `[vectors, 2]`, by each of some models.
+def vector_spans(
+    model: LongModelMixin, text: str, poolings: Sequence[Vectors | None] = (None,)
+) -> list[np.ndarray]:
+    """Return the characters that each vector of a text stands for, `[vectors, 2]`, in each of some poolings.
 
     Vectors of tokens or terms have one span, the text that is read. So has any vector without a fast tokenizer: then it
     is the whole text.
 
     Args:
-        models: models with one backbone.
+        model: one of our models.
         text: a document. White space around it is not read.
+        poolings: `vectors` of each pooling. None: the model's own.
     """
     content = text.strip()
     first = len(text) - len(text.lstrip())
-    return [spans + first for spans in _spans_of(models, content)]
+    return [spans + first for spans in _spans_of(model, content, poolings)]
 
 
-def _spans_of(models: Sequence[LongModelMixin], text: str) -> list[np.ndarray]:
-    """Return for each model the spans of a text that is read as it is, `[vectors, 2]`."""
-    if not getattr(models[0].tokenizer, "is_fast", False):
-        return [np.array([[0, len(text)]])] * len(models)
-    prompt = document_prompt(models[0])
-    ids, offsets = tokens_read(models[0], prompt, text)
+def _spans_of(model: LongModelMixin, text: str, poolings: Sequence[Vectors | None]) -> list[np.ndarray]:
+    """Return for each pooling the spans of a text that is read as it is, `[vectors, 2]`."""
+    if not model.backbone.text_tokenizer.is_fast:
+        return [np.array([[0, len(text)]])] * len(poolings)
+    prompt = document_prompt(model)
+    ids, offsets = tokens_read(model, prompt, text)
     characters = np.array(offsets).reshape(-1, 2)
     arrays = []
-    for model in models:
+    for vectors in poolings:
         groups = [torch.arange(len(ids))]
         if model.kind == "dense":
-            (groups,) = vector_tokens(model, [ids], prompt or None)
+            (groups,) = vector_tokens(model, [ids], prompt or None, vectors)
         arrays.append(np.array([_characters(characters[group.numpy()]) for group in groups]))
     return arrays
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from dataclasses import replace
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from scipy import sparse
 from sentence_transformers.sentence_transformer.modules import Normalize
 
+from mteb_longembed.encoders.backbone import route_of
 from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.encoders.build import load_resolved
 from mteb_longembed.encoders.devices import on_host
@@ -23,21 +24,18 @@ from mteb_longembed.encoders.model import (
     LongMultiVectorEncoder,
     LongSentenceTransformer,
     LongSparseEncoder,
-    of_modules,
-    settings_of,
-    with_head,
 )
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.encoders.resolved import Resolved
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.encoders.tokens import document_prompt, sample_texts
-from mteb_longembed.encoders.vectors import check_averages, vectors_of
-from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
+from mteb_longembed.encoders.vectors import GroupByDocument, check_averages
+from mteb_longembed.encoders.weights import TokenCounts, TokenWeights, count_tokens
 from mteb_longembed.encoders.whole import JoinWindows
 from mteb_longembed.encoders.windows import vector_spans
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import is_terminal
 from mteb_longembed.names import Identity
-from mteb_longembed.values import Vectors
 
 from .scorer import Documents
 
@@ -51,22 +49,9 @@ _BATCH = 32
 class Encoded(NamedTuple):
     """The vectors of one text, and the characters of the text that each stands for."""
 
-    rows: Any  #: `[vectors, d]`, float32; of a sparse model a CSR array. Windows of tokens are `[windows, size, d]`
+    #: `[vectors, d]`, float32; of a sparse model a CSR array. Windows of tokens are `[windows, size, d]`
+    rows: np.ndarray | sparse.csr_array
     spans: np.ndarray  #: `[vectors, 2]`, or one row for all vectors: the text that is read
-
-
-@dataclass(frozen=True)
-class Pooling:
-    """How the token embeddings of a document become its vectors."""
-
-    vectors: Vectors | None = None  #: content tokens for each vector, or `window`; None: one vector
-    weights: Rule | None = None  #: rule of the corpus weights of tokens
-    late: bool = False  #: whether a query has a vector for each of its tokens
-
-    @property
-    def name(self) -> str:
-        """The name of its vectors in a saved index."""
-        return f"vectors-{'late' if self.late else self.weights or 'plain'}-{self.vectors or 'one'}"
 
 
 class TextEncoder(Protocol):
@@ -111,16 +96,19 @@ class Encoder:
         self.has_several_vectors = isinstance(model, LongMultiVectorEncoder)
         self.is_late = self.kind == "late-interaction"
         self.similarity = "dot"
-        if not self.has_several_vectors:
-            self.similarity = str(getattr(model.similarity_fn_name, "value", model.similarity_fn_name))
+        if not isinstance(model, LongMultiVectorEncoder):
+            self.similarity = model.similarity_fn_name
         # several vectors may be scaled when they are grouped or, in an adapted model, before
-        head = model.head
-        is_grouped = head.vectors is not None and head.normalize
-        self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in head.behind)
+        self.is_scaled = any(
+            isinstance(module, Normalize) or (isinstance(module, GroupByDocument) and module.normalize)
+            for module in model
+        )
         self.cuts_windows = model.backbone.cuts
         #: The number of documents with each token, which corpus weights need.
         self.counts: TokenCounts | None = None
-        self._pooled: dict[Pooling, LongModel] = {}
+        self._own: Pooling | None = None
+        #: The model's form of each pooling that a search asks for.
+        self._pooled: dict[Pooling, Pooling] = {}
 
     @property
     def model(self) -> LongModel:
@@ -129,18 +117,50 @@ class Encoder:
 
     def release(self) -> None:
         """Free the model. It is loaded again when it is needed."""
+        self._own = None
         self._pooled.clear()
+
+    @property
+    def own(self) -> Pooling:
+        """The pooling of the model itself, read from its modules once after each `release`."""
+        if self._own is None:
+            self._own = Pooling.of(self.model)
+        return self._own
 
     def check(self, pooling: Pooling) -> None:
         """Raise IncompatibleError for corpus weights of a model that does not average tokens."""
         if pooling.weights is not None:
-            check_averages("weights", "the model", self.model.head.mode)
+            check_averages("weights", "the model", self.own.mode)
 
-    def pooled(self, pooling: Pooling) -> LongModel:
-        """Return the model with a pooling."""
-        if pooling not in self._pooled:
-            self._pooled[pooling] = repooled(self.model, pooling, self.counts)
-        return self._pooled[pooling]
+    def pooled(self, asked: Pooling) -> Pooling:
+        """Return the model's form of a pooling that a search asks for. Its vectors are not scaled.
+
+        A model with several vectors keeps them.
+        """
+        if asked not in self._pooled:
+            change = self._changed
+            if self.kind != "dense":
+                change = self._whole
+            self._pooled[asked] = change(asked)
+        return self._pooled[asked]
+
+    def _changed(self, asked: Pooling) -> Pooling:
+        """Return the pooling of a dense model with what is asked for."""
+        model = self.model
+        pooling = self.own.unscaled()
+        if isinstance(asked.weights, str) and self.counts is not None:
+            weights = TokenWeights.of_corpus(self.counts, asked.weights, model.tokenizer)
+            pooling = pooling.weighted(weights)
+        if asked.vectors is not None and isinstance(model, LongSentenceTransformer):
+            pooling = replace(pooling, vectors=asked.vectors, dims=model.truncate_dim)
+        return replace(pooling, late=pooling.late or asked.late)
+
+    def _whole(self, asked: Pooling) -> Pooling:
+        """Return the pooling of a late-interaction or sparse model, whose own modules join windows."""
+        maps = route_of(self.model)[1:]
+        if asked.vectors is not None:
+            maps = [module for module in maps if not isinstance(module, JoinWindows)]
+        return Pooling(asked.vectors, maps=tuple(maps))
 
     def count_tokens(self, texts: Sequence[str]) -> None:
         """Count the tokens of a corpus, for corpus weights."""
@@ -151,7 +171,6 @@ class Encoder:
         self, texts: Sequence[str], role: Role, poolings: Sequence[Pooling], documents: Documents
     ) -> list[list[Encoded]]:
         """Return for each pooling the vectors of each text. The backbone runs once."""
-        models = [self.pooled(one) for one in poolings]
         read = texts_read(texts, role)
         flat = list(dict.fromkeys(read))
         if not flat:
@@ -159,72 +178,73 @@ class Encoder:
         if self.kind == "sparse":
             vectors = self._encode_sparse(flat, role, poolings, documents)
         else:
-            vectors = self._encode_dense(flat, role, models, documents)
+            vectors = self._encode_dense(flat, role, poolings, documents)
         of_text = dict(zip(flat, zip(*vectors, strict=True), strict=True))
+        steps = [self.pooled(one).vectors for one in poolings]
         arrays: list[list[Encoded]] = [[] for _ in poolings]
         for text, key in zip(texts, read, strict=True):
-            spans = [_WHOLE] * len(models) if role == "query" else vector_spans(models, text)
+            spans = [_WHOLE] * len(steps) if role == "query" else vector_spans(self.model, text, steps)
             for encoded, own, characters in zip(arrays, of_text[key], spans, strict=True):
                 encoded.append(Encoded(own, characters))
         return arrays
 
     def _encode_dense(
-        self, texts: list[str], role: Role, models: Sequence[LongModel], documents: Documents
+        self, texts: list[str], role: Role, poolings: Sequence[Pooling], documents: Documents
     ) -> list[list[np.ndarray]]:
-        """Return for each model the vectors of each text."""
+        """Return for each pooling the vectors of each text."""
+        model = self.model
         options = documents.options
-        prompt = self._prompt(role, documents)
-        first = models[0]
-        if self.is_late and role == "query":
+        if self.is_late and role == "query" and isinstance(model, LongMultiVectorEncoder):
             # queries may need preprocessing that our engine does not have
             arguments = {"show_progress_bar": show_bars(), "batch_size": _BATCH, **options, "task": role}
-            done = cast("Any", first).encode(texts, prompt=prompt, **arguments)
-            return [list(map(on_host, done))] * len(models)
+            done = model.encode(texts, prompt=self._prompt(role, documents), **arguments)
+            return [list(map(on_host, done))] * len(poolings)
         with torch.inference_mode():
-            engine = self._engine([*models, *self._also_cached(models, role)], role, documents)
+            engine = self._engine([*poolings, *self._also_cached(poolings, role)], role, documents)
             of_text = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
-        vectors = []
-        for number, model in enumerate(models):
-            dims = getattr(model, "truncate_dim", None)
-            vectors.append([on_host(of_text[text][number][..., :dims]) for text in texts])
-        return vectors
+        dims = None  # several vectors are cut when they are grouped
+        if isinstance(model, LongSentenceTransformer):
+            dims = model.truncate_dim
+        return [
+            [on_host(of_text[text][number][..., :dims]) for text in texts] for number in range(len(poolings))
+        ]
 
-    def _also_cached(self, models: Sequence[LongModel], role: Role) -> list[LongModel]:
-        """Return models with further poolings, whose few vectors of a document go to the embedding cache.
+    def _also_cached(self, poolings: Sequence[Pooling], role: Role) -> list[Pooling]:
+        """Return further poolings with few vectors of a document, which go to the embedding cache.
 
         So `compare` encodes nothing again after a search, whichever preset that used.
         """
         cuts = role == "document" and self.kind == "dense" and self.cuts_windows
-        if not cuts or models[0].embedding_cache is None or self.has_several_vectors:
+        if not cuts or self.model.embedding_cache is None or self.has_several_vectors:
             return []
-        return [model for model in map(self.pooled, _FEW) if model not in models]
+        return [one for one in _FEW if one not in poolings]
 
     def _encode_sparse(
         self, texts: list[str], role: Role, poolings: Sequence[Pooling], documents: Documents
     ) -> list[list[sparse.csr_array]]:
         """Return for each pooling the vectors of each text. The vector of a text is the maximum of its windows."""
         widest = next((one for one in poolings if one.vectors is not None), poolings[0])
-        rows = list(self._sparse_rows(self.pooled(widest), texts, role, documents))
+        rows = list(self._sparse_rows(widest, texts, role, documents))
         whole = list(map(highest, rows)) if len(poolings) > 1 else rows
         return [rows if one is widest else whole for one in poolings]
 
     def _sparse_rows(
-        self, model: LongModel, texts: list[str], role: Role, documents: Documents
+        self, pooling: Pooling, texts: list[str], role: Role, documents: Documents
     ) -> Iterator[sparse.csr_array]:
         """Yield the sparse vectors of each text, `[vectors, terms]`: one, or of a document perhaps one per window."""
-        prompt = self._prompt(role, documents)
-        size = documents.options.get("batch_size", _BATCH)
+        model = self.model
+        assert isinstance(model, LongSparseEncoder)
         for start in range(0, len(texts), SPARSE_AT_ONCE):
             batch = texts[start : start + SPARSE_AT_ONCE]
-            if model.has_several_vectors and role == "document":
+            if pooling.vectors is not None and role == "document":
                 with torch.inference_mode():
-                    done = Engine([model], prompt or None, size, {"task": role}).encode(batch, show=False)
+                    done = self._engine([pooling], role, documents).encode(batch, show=False)
                 rows = [done[text][0] for text in batch]
             else:
+                size = documents.options.get("batch_size", _BATCH)
                 arguments = {"task": role, "batch_size": size, "convert_to_sparse_tensor": False}
-                encoded = cast("Any", model).encode(
-                    batch, prompt=prompt, show_progress_bar=False, **arguments
-                )
+                prompt = self._prompt(role, documents)
+                encoded = model.encode(batch, prompt=prompt, show_progress_bar=False, **arguments)
                 rows = list(encoded[:, None])
             yield from (sparse.csr_array(on_host(row)) for row in rows)
 
@@ -236,7 +256,7 @@ class Encoder:
         if not poolings or self.kind == "sparse" or any(one.weights for one in poolings):
             return set()
         stripped = {text.strip(): text for text in texts}
-        engine = self._engine([self.pooled(one) for one in poolings], "document", documents)
+        engine = self._engine(poolings, "document", documents)
         return {stripped[text] for text in engine.kept(list(stripped))}
 
     def n_vectors(self, text: str, pooling: Pooling) -> int:
@@ -245,13 +265,13 @@ class Encoder:
             return 0
         if self.is_late:
             return sum(len(ids) for ids in self.model.backbone.token_ids([text]) or [])
-        return 1 if pooling.weights is not None else len(vector_spans([self.pooled(pooling)], text)[0])
+        return 1 if pooling.weights is not None else len(vector_spans(self.model, text, [pooling.vectors])[0])
 
     def document_bytes(self, pooling: Pooling) -> int:
         """Return the maximum bytes of the vectors of a document of the target length."""
-        model = self.pooled(pooling)
+        model = self.model
         strategy = model.backbone.strategy
-        step = vectors_of(model) or (1 if self.is_late else strategy.target_len)
+        step = self.pooled(pooling).vectors or (1 if self.is_late else strategy.target_len)
         if step == "window":
             # without special tokens; windows of other strategies are as long as the trained length
             step = strategy.trained_len - 2
@@ -259,11 +279,12 @@ class Encoder:
                 step = strategy.size - strategy.overlap - 2
         return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // max(step, 1))
 
-    def _engine(self, models: Sequence[LongModel], role: Role, documents: Documents) -> Engine:
+    def _engine(self, poolings: Sequence[Pooling], role: Role, documents: Documents) -> Engine:
         prompt = self._prompt(role, documents)
         size = documents.options.get("batch_size", _BATCH)
-        engine = Engine(models, prompt or None, size, {"task": role})
-        engine.keep_in(models[0].embedding_cache)
+        engine = Engine(self.model, prompt or None, size, {"task": role}, list(map(self.pooled, poolings)))
+        if self.kind == "dense":
+            engine.keep_in(self.model.embedding_cache)
         return engine
 
     def _prompt(self, role: Role, documents: Documents) -> str | None:
@@ -296,33 +317,6 @@ def load_for_search(resolved: Resolved, device: str | None = None) -> LongModel:
     if model.kind == "dense":  # a vector for each token would take 50 MB per document
         model.embedding_cache = EmbeddingCache.from_environment()
     return model
-
-
-def repooled(model: LongModel, pooling: Pooling, counts: TokenCounts | None = None) -> LongModel:
-    """Return a model with another pooling that shares the backbone. Its vectors are not scaled.
-
-    Args:
-        model: a model with one vector per text; a model with several keeps them, and so does late interaction.
-        pooling: the pooling.
-        counts: token counts of the corpus, which weights need.
-    """
-    if isinstance(model, LongSparseEncoder):
-        sparse_model = of_modules(list(model), settings_of(model), str(model.device), "sparse")
-        sparse_model.has_several_vectors = pooling.vectors is not None
-        return sparse_model
-    if model.kind == "late-interaction":
-        if pooling.vectors is None:
-            return model
-        parts = [part for part in model if not isinstance(part, JoinWindows)]
-        return of_modules(parts, settings_of(model), str(model.device), "late-interaction")
-    head = model.head.unscaled()
-    if pooling.weights is not None and counts is not None:
-        head = head.weighted(TokenWeights.of_corpus(counts, pooling.weights, model.tokenizer))
-    if pooling.vectors is not None and isinstance(model, LongSentenceTransformer):
-        head = replace(head, vectors=pooling.vectors, dims=model.truncate_dim)
-    if pooling.late:
-        head = replace(head, late=True)
-    return with_head(model, head)
 
 
 def highest(rows: sparse.csr_array) -> sparse.csr_array:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.encoders.weights import TokenCounts
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Precision
 
 from .codecs import bytes_of
-from .encoder import Encoder, Pooling, Role, TextEncoder, check_as_described
+from .encoder import Encoder, Role, TextEncoder, check_as_described
 from .scorer import Documents
 from .storage import Reader, Writer
 from .stored_vectors import StoredVectors

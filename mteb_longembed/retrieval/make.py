@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from mteb_longembed.encoders.method import BM25_VERSION, LEXICAL_WEIGHT, MTEB_BM25_VERSION, Method
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.encoders.resolved import Resolved, resolve
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.names import BM25, MTEB_BM25, Identity, is_extended_name
@@ -13,7 +14,7 @@ from mteb_longembed.presets import LEXICAL, LEXICAL_SETTINGS
 from mteb_longembed.values import Vectors
 from mteb_longembed.zoo import holds_model
 
-from .encoder import Pooling, load_encoder
+from .encoder import load_encoder
 from .encoding import Encoding
 from .expansion import QueryExpansion
 from .index import Index, identity_of_bm25

@@ -19,12 +19,13 @@ from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.devices import on_host
 from mteb_longembed.encoders.kinds import Kind
 from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.errors import HubError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, offline_without_hub, translate_hub_errors, unreachable
 from mteb_longembed.names import Identity
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
-from .encoder import Encoded, Pooling, Role, show_bars, texts_read
+from .encoder import Encoded, Role, show_bars, texts_read
 from .encoding import Encoding
 from .index import Index
 from .scorer import Documents, Identified, Scorer, Span, whole_documents

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from mteb_longembed.encoders.kinds import Kind
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.values import Precision
 
 from .document_spans import DocumentSpans
-from .encoder import Encoded, Pooling, Role
+from .encoder import Encoded, Role
 from .sparse_vectors import SparseVectors
 from .storage import Reader, Writer
 from .vectors import CorpusVectors, WindowTokens

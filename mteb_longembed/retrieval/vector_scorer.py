@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from mteb_longembed.encoders.method import Method
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.encoders.whitening import Whitening, sampled_rows, unit
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.values import Vectors
 
 from .coarse import N_SAMPLED, CoarseVectors, means
-from .encoder import Pooling
 from .encoding import Encoding
 from .passages import best_run, short_windows
 from .scorer import Span, by_sentence

@@ -144,7 +144,7 @@ def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(folder: Path, tai
         want = weighted_mean(rows[3:], [*(weight(token) for token in ids), NO_WEIGHT])
         assert gap(vectors[0], want) < ROUNDING
     # a span of characters is one of their tokens
-    spans = vector_spans([weighed], TEXTS[1])[0].tolist()
+    spans = vector_spans(weighed, TEXTS[1])[0].tolist()
     (got,) = longembed.encode_spans(weigh(model), [TEXTS[1]], [spans])
     assert gap(got, weighed.encode_document(TEXTS[1])) < ROUNDING
 

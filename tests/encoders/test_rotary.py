@@ -15,7 +15,7 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from mteb_longembed.encoders.backbone import LongTransformer
-from mteb_longembed.encoders.head import Head
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
@@ -66,7 +66,7 @@ def extended(base: SentenceTransformer, key: str, target: int = LT, **params) ->
     strategy = STRATEGIES[key](trained_len=LO, target_len=target, **params)
     modules[0].__class__ = LongTransformer
     modules[0].extend(strategy)
-    modules = [modules[0], *Head.of(modules).modules(cuts=modules[0].cuts)]
+    modules = [modules[0], *Pooling.of(modules).modules(cuts=modules[0].cuts)]
     return SentenceTransformer(modules=modules, device="cpu")
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.retrieval import encoding
-from mteb_longembed.retrieval.encoder import Encoder, Pooling
+from mteb_longembed.retrieval.encoder import Encoder
 from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.scorer import Documents
@@ -193,3 +194,10 @@ def test_weights_are_of_the_first_corpus_also_after_a_call_that_failed(folder: P
     want = fitted("idf")
     assert want != fitted(None)
     assert fitted("idf", fails=True) == want
+
+
+def test_a_query_of_late_interaction_is_read_as_one_text_where_documents_have_windows(tmp_path: Path) -> None:
+    model: Any = longembed.extend(tiny.late("bert", tmp_path), "pcw", 64)
+    query = tiny.text(40)
+    [[encoded]] = Encoder(lambda: model).encode([query], "query", [Pooling("window")], Documents([], []))
+    same_vectors(encoded.rows, model.encode_query(query))

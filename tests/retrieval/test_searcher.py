@@ -77,7 +77,7 @@ def test_scores_are_those_of_mteb_and_adding_in_parts_changes_nothing_and_shows_
 def test_each_vector_has_the_characters_of_its_tokens(folder: Path, n: int, tail: str) -> None:
     model: Any = longembed.load(f"{folder}{tail}", device="cpu")
     text = tiny.text(n + 2, n)  # words of two letters are tokens
-    spans = vector_spans([model], text)[0].tolist()
+    spans = vector_spans(model, text)[0].tolist()
     vectors = np.atleast_2d(np.asarray(model.encode_document([text])[0]))
     assert len(spans) == len(vectors)
     assert spans[0][0] == 0 and all(0 <= start < end <= len(text) for start, end in spans)

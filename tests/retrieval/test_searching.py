@@ -13,8 +13,9 @@ from mteb.models.models_protocols import SearchProtocol
 
 import mteb_longembed as longembed
 from mteb_longembed.data.stored_texts import stored_texts
+from mteb_longembed.encoders.adapt import with_pooling
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
-from mteb_longembed.encoders.model import with_head
+from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.evaluation import split
@@ -53,11 +54,11 @@ def slow_scores(
 ) -> dict[str, dict[str, float]]:
     """Every score by the definition, in loops. With one vector of `pcw` the map is fitted on its windows."""
     model: Any = longembed.load(f"{folder}{tail}", device="cpu")
-    plain: Any = with_head(model, model.head.unscaled())
+    plain: Any = with_pooling(model, Pooling.of(model).unscaled())
     vectors = [np.atleast_2d(np.asarray(rows)) for rows in plain.encode_document(documents["text"])]
     fitted_on = vectors
     if "pcw" in tail and "vectors" not in tail:
-        of_windows = with_head(plain, replace(plain.head, vectors="window", normalize=False))
+        of_windows = with_pooling(plain, replace(Pooling.of(plain), vectors="window", normalize=False))
         fitted_on = list(map(np.asarray, of_windows.encode_document(documents["text"])))
     mean, matrix = np.zeros(32), np.eye(32)
     if power is not None:

@@ -1,16 +1,12 @@
-"""A head: the modules from token embeddings to a model's vectors, as one value."""
+"""A pooling: how token embeddings become the vectors of a text, as one value."""
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
-from sentence_transformers.sentence_transformer.modules import (
-    Dense,
-    Normalize,
-    Pooling,
-    WordWeights,
-)
+from sentence_transformers.sentence_transformer import modules as stock
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, WordWeights
 from torch import nn
 
 from mteb_longembed.errors import IncompatibleError
@@ -18,7 +14,7 @@ from mteb_longembed.names import Settings
 from mteb_longembed.values import Vectors
 
 from .vectors import GroupByDocument, LongPooling, check_averages
-from .weights import TokenWeights
+from .weights import Rule, TokenWeights
 
 #: The two features that a map can act on.
 _OF_TOKENS = "token_embeddings"
@@ -34,32 +30,38 @@ POOLING_SWITCHES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Head:
-    """The modules that follow the backbone of a model.
+@dataclass(frozen=True)
+class Pooling:
+    """How the token embeddings of a text become its vectors.
+
+    The pooling of a model is read from its modules (`of`). A search says only the first three fields, and means the
+    model's own pooling with these changes.
 
     Args:
-        pooling: the settings of the pooling. None without one: then all modules are `behind`.
-        vectors: the vectors of a document, as in `LongPooling`.
-        weights: the weights of tokens in a mean. None: all equal.
-        behind: the modules after the pooling, such as Dense and Normalize.
+        vectors: the vectors of a document, as in `LongPooling`. None: one.
+        weights: the weights of tokens in a mean, or the rule by which a corpus determines them. None: all equal.
+        late: whether it pools for late interaction, as in `LongPooling`.
+        settings: the settings of sentence-transformers' pooling. None without one: then all modules are `maps`.
+        maps: the modules after it, such as Dense and Normalize.
         normalize: whether several vectors are scaled to length 1 in the end.
         dims: leading dimensions to keep of several vectors. None: all.
-        late: whether it pools for late interaction, as in `LongPooling`.
     """
 
-    pooling: Settings | None = None
     vectors: Vectors | None = None
-    weights: WordWeights | None = None
-    behind: tuple[nn.Module, ...] = ()
+    weights: Rule | WordWeights | None = None
+    late: bool = False
+    settings: Settings | None = field(default=None, hash=False)
+    maps: tuple[nn.Module, ...] = ()
     normalize: bool = True
     dims: int | None = None
-    late: bool = False
 
     @classmethod
     def of(cls, modules: Iterable[nn.Module]) -> Self:
-        """Return the head of any model: stock, saved or ours. Linear maps of tokens become maps of vectors."""
-        rest = list(modules)[1:]
+        """Read the pooling of any model from its modules: stock, saved or ours.
+
+        Linear maps of tokens become maps of vectors.
+        """
+        _, *rest = modules
         everything = tuple(rest)
         maps = []
         while rest and is_linear(rest[0], _OF_TOKENS):
@@ -68,71 +70,66 @@ class Head:
         if rest and isinstance(rest[0], WordWeights):
             weights = rest[0]
             rest = rest[1:]
+        first = next(iter(rest), None)
         # a custom class may pool differently
-        if not rest or not isinstance(rest[0], Pooling) or type(rest[0]) not in (Pooling, LongPooling):
-            return cls(behind=everything)
-        pooling = rest[0].get_config_dict()
-        vectors = pooling.pop("vectors", None)
-        late = pooling.pop("late", False)
-        head = cls(pooling, vectors, weights, (*maps, *rest[1:]), late=late)
+        if not isinstance(first, stock.Pooling) or type(first) not in (stock.Pooling, LongPooling):
+            return cls(maps=everything)
+        settings = first.get_config_dict()
+        vectors, late = settings.pop("vectors", None), settings.pop("late", False)
+        pooling = cls(vectors, weights, late, settings, (*maps, *rest[1:]))
         last = rest[-1]
         if isinstance(last, GroupByDocument):
-            head = replace(head, behind=(*maps, *rest[1:-1]), normalize=last.normalize, dims=last.dims)
-        return head
+            return replace(pooling, maps=pooling.maps[:-1], normalize=last.normalize, dims=last.dims)
+        return pooling
+
+    @property
+    def name(self) -> str:
+        """The name of its vectors in a saved index."""
+        return f"vectors-{'late' if self.late else self.weights or 'plain'}-{self.vectors or 'one'}"
 
     @property
     def mode(self) -> str:
         """The pooling mode; `no` without one."""
-        if self.pooling is None:
-            return "no"
-        return pooling_mode(self.pooling) or "no"
+        return pooling_mode(self.settings or {}) or "no"
 
     def weighted(self, weights: TokenWeights) -> Self:
-        """Return the head with token weights. The prompt says nothing about a text and is left out of its mean.
+        """Return the pooling with token weights. The prompt says nothing about a text and is left out of its mean.
 
         Raises:
-            IncompatibleError: if the head does not average tokens, or has weights already.
+            IncompatibleError: if it does not average tokens, or has weights already.
         """
         if self.weights is not None:
             raise IncompatibleError(
                 "the model has corpus weights already: adapt its base, or leave out weights."
             )
         check_averages("weights", "the model", self.mode)
-        return replace(self, weights=weights, pooling={**(self.pooling or {}), "include_prompt": False})
+        return replace(self, weights=weights, settings={**(self.settings or {}), "include_prompt": False})
 
     def unscaled(self) -> Self:
-        """Return the head without normalization after the pooling and its maps: a fitted map needs their lengths."""
-        behind = list(self.behind)
-        while behind and isinstance(behind[-1], Normalize):
-            behind.pop()
-        return replace(self, behind=tuple(behind), normalize=False)
+        """Return it without normalization after the pooling and its maps: a fitted map needs their lengths."""
+        maps = list(self.maps)
+        while maps and isinstance(maps[-1], Normalize):
+            maps.pop()
+        return replace(self, maps=tuple(maps), normalize=False)
 
     def modules(self, *, cuts: bool = False) -> list[nn.Module]:
-        """Return the head as sentence-transformers' modules, and ours if spans or (`cuts`) windows are pooled.
-
-        Raises:
-            IncompatibleError: if windows or spans would be pooled, and no pooling follows the backbone.
-        """
-        is_ours = cuts or self.vectors is not None
-        if self.pooling is None and is_ours:
-            raise IncompatibleError(
-                "windows and several vectors need a Pooling as the base's second module, got "
-                f"{', '.join(type(part).__name__ for part in self.behind) or 'none'}."
-            )
+        """Return it as sentence-transformers' modules, and ours if spans or (`cuts`) windows are pooled."""
+        if self.settings is None:
+            return list(self.maps)
         modules: list[nn.Module] = []
-        if self.weights is not None:
+        if isinstance(self.weights, WordWeights):
             modules.append(self.weights)
-        if is_ours:
-            modules.append(LongPooling(**(self.pooling or {}), vectors=self.vectors, late=self.late))
-        elif self.pooling is not None:
-            modules.append(Pooling(**self.pooling))
-        modules += self.behind
+        if cuts or self.vectors is not None:
+            modules.append(LongPooling(**self.settings, vectors=self.vectors, late=self.late))
+        else:
+            modules.append(stock.Pooling(**self.settings))
+        modules += self.maps
         if self.vectors is not None:
             modules.append(GroupByDocument(self.normalize, self.dims))
         return modules
 
     def stock_modules(self) -> list[nn.Module]:
-        """Return the head in sentence-transformers' own classes. Only heads with one vector have such a form.
+        """Return it in sentence-transformers' own classes. Only poolings with one vector have such a form.
 
         If tokens have weights, linear maps are applied to each token, which gives the same mean. The reason:
         `WordWeights` counts a prompt in the sum of weights, although the pooling leaves its tokens out. A map with a
@@ -141,17 +138,17 @@ class Head:
         modules = self.modules()
         if not isinstance(self.weights, TokenWeights):
             return modules
-        behind = list(self.behind)
-        maps: list[nn.Module] = []
-        while behind and is_linear(behind[0], _OF_TEXTS):
-            maps.append(_acting_on(behind.pop(0), _OF_TOKENS))
-        return [*maps, self.weights.stock(), modules[1], *behind]
+        maps = list(self.maps)
+        of_tokens: list[nn.Module] = []
+        while maps and is_linear(maps[0], _OF_TEXTS):
+            of_tokens.append(_acting_on(maps.pop(0), _OF_TOKENS))
+        return [*of_tokens, self.weights.stock(), modules[1], *maps]
 
     @property
     def has_exact_stock(self) -> bool:
         """Whether `stock_modules` return the same vectors for every text and prompt."""
-        behind = [part for part in self.behind if not is_linear(part, _OF_TEXTS)]
-        return self.weights is None or all(isinstance(part, Normalize) for part in behind)
+        maps = [part for part in self.maps if not is_linear(part, _OF_TEXTS)]
+        return self.weights is None or all(isinstance(part, Normalize) for part in maps)
 
 
 def pooling_mode(settings: Settings) -> str | None:
