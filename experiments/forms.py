@@ -101,7 +101,7 @@ def matrices(split: Split, name: str) -> dict[tuple[str, str], np.ndarray]:
     for title, part in parts.items():
         scores = part.scores(queries)
         scaled = scores / spread(part.scores(sampled))
-        surprisal = surprise(scores) if part.is_late else scaled
+        surprisal = surprise(scores) if part.matches_tokens else scaled
         for form, joined in FORMS.items():
             found[title, form] = joined(scaled, surprisal, lexical)
     return found

@@ -155,7 +155,7 @@ def fill(index: Index, blocks: Iterator[np.ndarray], chunks: int) -> None:
         scorer.stored.append([Encoded(one, np.array([[0, 1]])) for one in documents])
     n = len(scorer.stored)
     texts = ["text"] * n
-    scorer.encoding.documents = index.documents = Documents(list(map(str, range(n))), texts)
+    scorer.encoding.documents = Documents(list(map(str, range(n))), texts)
 
 
 def size_of(folder: Path) -> int:

@@ -31,7 +31,7 @@ class UnknownNameError(InputError):
 
     def __init__(
         self,
-        kind: str,
+        what: str,
         name: str,
         known: Iterable[str],
         beside: Mapping[str, Iterable[str]] = MappingProxyType({}),
@@ -41,7 +41,7 @@ class UnknownNameError(InputError):
         near = nearest(name, chain(names, *others.values()))
         hint = f"did you mean {near!r}? " if near else ""
         listed = ", ".join(names) + "".join(f"; {title}: {', '.join(others[title])}" for title in others)
-        super().__init__(f"unknown {kind} {name!r}: {hint}known: {listed}.")
+        super().__init__(f"unknown {what} {name!r}: {hint}known: {listed}.")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -93,7 +93,7 @@ def is_extended_name(text: str) -> bool:
     is_named = split_name(text)[1] is not None or _BM25.fullmatch(text) is not None
     if alias in ZOO and alias != text:
         is_named = True
-    return is_named or (text in ZOO and ZOO[text].kind == "hub")
+    return is_named or (text in ZOO and ZOO[text].source == "hub")
 
 
 def absolute_name(text: str) -> str:

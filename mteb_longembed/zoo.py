@@ -35,7 +35,7 @@ def holds_model(path: str | Path) -> bool:
 class ZooEntry:
     """A base model, and the facts that its own files lack."""
 
-    hub_id: str  #: its name on the hub; its name in mteb's registry if `kind` is `mteb`
+    hub_id: str  #: its name on the hub; its name in mteb's registry if `source` is `mteb`
     #: pinned commit; None means the branch `main`, and the commit found there is recorded
     revision: str | None = None
     #: the longest input in tokens that the model was trained on, if its files lack it or are wrong
@@ -53,7 +53,7 @@ class ZooEntry:
     interpolation: int | None = None
     folder: str | None = None  #: folder of weights that ship with this package
     #: `hub` for models whose weights can be extended; `mteb` for models that only mteb can run
-    kind: Literal["hub", "mteb"] = "hub"
+    source: Literal["hub", "mteb"] = "hub"
 
 
 # hub id -> commit and prompts, from mteb's registry if it has the model. With them, `BASE+STRATEGY` means the same
@@ -94,8 +94,8 @@ ZOO: dict[str, ZooEntry] = {
     # trained on 2,048 tokens; its files allow 8,192
     "nomic-v1": _entry("nomic-ai/nomic-embed-text-v1", trained_len=2048),
     "bge-m3": _entry("BAAI/bge-m3"),
-    "ada-002": _entry("openai/text-embedding-ada-002", trained_len=8191, kind="mteb"),
-    "bm25": _entry("mteb/baseline-bm25s", kind="mteb"),
+    "ada-002": _entry("openai/text-embedding-ada-002", trained_len=8191, source="mteb"),
+    "bm25": _entry("mteb/baseline-bm25s", source="mteb"),
     # models that people use now
     "nomic-v1.5": _entry("nomic-ai/nomic-embed-text-v1.5", trained_len=2048),
     "modernbert-embed": _entry("nomic-ai/modernbert-embed-base"),

@@ -185,7 +185,7 @@ def test_aliases_are_short_and_each_is_one_entry_with_its_hub_id_at_a_whole_comm
 
 def test_prompts_and_revisions_are_those_of_mteb() -> None:
     """mteb may move on; then this tells which entry to look at."""
-    entries = [entry for name in MODEL_REGISTRY if (entry := entry_of(name)) and entry.kind == "hub"]
+    entries = [entry for name in MODEL_REGISTRY if (entry := entry_of(name)) and entry.source == "hub"]
     assert len(entries) > 60
     for entry in entries:
         meta = MODEL_REGISTRY[entry.hub_id]

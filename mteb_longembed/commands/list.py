@@ -78,7 +78,7 @@ def models() -> Part:
         facts = {
             "trained_len": entry.trained_len,
             "shipped": bool(entry.folder),
-            "run_by_mteb": entry.kind == "mteb",
+            "run_by_mteb": entry.source == "mteb",
         }
         data.append({"alias": alias, "model": entry.hub_id, **facts})
     return (

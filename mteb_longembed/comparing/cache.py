@@ -42,17 +42,17 @@ class Cache:
         """Return each query's scores from an earlier run, as `evaluate` returns them; None if there are none."""
         return self._table(self._scores(identity, split))
 
-    def keep(self, identity: Identity, split: Split, scores: pd.DataFrame) -> None:
+    def save(self, identity: Identity, split: Split, scores: pd.DataFrame) -> None:
         """Save each query's scores. A failed write is noted in `refused`."""
-        self._keep_table(self._scores(identity, split), scores)
+        self._save_table(self._scores(identity, split), scores)
 
     def find_passages(self, identity: Identity, split: Split) -> pd.DataFrame | None:
         """Return the passages saved by an earlier run, see `shown_passages`; None if there are none."""
         return self._table(self._passages(identity, split))
 
-    def keep_passages(self, identity: Identity, split: Split, passages: pd.DataFrame) -> None:
+    def save_passages(self, identity: Identity, split: Split, passages: pd.DataFrame) -> None:
         """Save passages for the page of a later run."""
-        self._keep_table(self._passages(identity, split), passages)
+        self._save_table(self._passages(identity, split), passages)
 
     def find_rankings(self, identity: Identity, split: Split) -> pd.DataFrame | None:
         """Return the rankings of a split's queries from earlier runs, see `ranked_rows`; None if one is missing."""
@@ -62,12 +62,12 @@ class Cache:
             return None
         return kept[kept["query"].isin(wanted)]
 
-    def keep_rankings(self, identity: Identity, split: Split, rankings: pd.DataFrame) -> None:
+    def save_rankings(self, identity: Identity, split: Split, rankings: pd.DataFrame) -> None:
         """Save rankings, beside the ones of further queries about the same documents."""
         kept = self._table(self._rankings(identity, split))
         if kept is not None:
             rankings = pd.concat([rankings, kept]).drop_duplicates("query")
-        self._keep_table(self._rankings(identity, split), rankings)
+        self._save_table(self._rankings(identity, split), rankings)
 
     def has_rankings(self, split: Split) -> bool:
         """Return whether rankings of the documents of a split are kept, whatever the candidate."""
@@ -80,10 +80,10 @@ class Cache:
         except (OSError, ValueError):  # missing or damaged: computed again
             return None
 
-    def _keep_table(self, path: Path, table: pd.DataFrame) -> None:
-        self._keep(path, table.to_parquet(write_page_checksum=True))
+    def _save_table(self, path: Path, table: pd.DataFrame) -> None:
+        self._write(path, table.to_parquet(write_page_checksum=True))
 
-    def _keep(self, path: Path, content: bytes | str) -> None:
+    def _write(self, path: Path, content: bytes | str) -> None:
         make_folder("the folder of scores", path.parent)
         try:
             write_file(path, content)
@@ -104,7 +104,7 @@ class Cache:
             return Cost(**json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError):  # missing, truncated, or written by another program
             cost = measured()
-        self._keep(path, json.dumps(asdict(cost)))
+        self._write(path, json.dumps(asdict(cost)))
         return cost
 
     def _scores(self, identity: Identity, split: Split) -> Path:

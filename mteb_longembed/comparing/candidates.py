@@ -207,7 +207,7 @@ def named(name: str, base: str = "") -> Candidate:
     if method.is_bm25:
         return Candidate(name, "bm25", method)
     entry = entry_of(method.base)
-    if entry is not None and entry.kind == "mteb":
+    if entry is not None and entry.source == "mteb":
         if name != (base or method.base):
             import mteb
 
@@ -352,7 +352,7 @@ def is_name(text: str) -> bool:
 def has_checkpoint(base: str) -> bool:
     """Return whether a text is a base whose weights can be extended."""
     entry = entry_of(base)
-    return not is_name(base) and (entry is None or entry.kind != "mteb")
+    return not is_name(base) and (entry is None or entry.source != "mteb")
 
 
 def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = False) -> list[Candidate]:

@@ -94,7 +94,7 @@ def shown_passages(comparison: Comparison, runner: Runner, candidates: Sequence[
         if kept is None or not set(of_split["query"]) <= set(kept["query"]):
             kept = _passages(of_split, runner, candidate, split)
             if kept is not None:
-                runner.cache.keep_passages(candidate.identity, split, kept)
+                runner.cache.save_passages(candidate.identity, split, kept)
         if kept is not None:
             tables.append(kept.assign(task=task, split=name))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()

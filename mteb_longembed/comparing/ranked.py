@@ -113,8 +113,8 @@ class Ranked(Identified):
         return notes
 
 
-class KeptRankings(Identified):
-    """A scorer that repeats kept rankings.
+class SavedRankings(Identified):
+    """A scorer that repeats saved rankings.
 
     Args:
         identity: the name and revision of the candidate.

@@ -44,7 +44,7 @@ from .costs import (
     share_read_by_bm25,
     terms_of,
 )
-from .ranked import KeptRankings
+from .ranked import SavedRankings
 
 #: Rounds of a speed measurement.
 _ROUNDS = 3
@@ -104,11 +104,11 @@ class Runner:
             if table is None:
                 scorer: Scorer
                 if rankings is not None and self.is_deep_enough(split):
-                    scorer = KeptRankings(candidate.identity, rankings)
+                    scorer = SavedRankings(candidate.identity, rankings)
                 else:
                     scorer = self._scorer(candidate, split)
                 table = evaluate(scorer, split, candidate.tolerance)
-                self.cache.keep(candidate.identity, split, table)
+                self.cache.save(candidate.identity, split, table)
             tables.append(table.assign(clusters=table["query"].map(split.clusters)))
         if not tables:
             return Result(candidate, pd.DataFrame(), cost)
@@ -133,11 +133,11 @@ class Runner:
         passages = passages or whole_documents(documents, first)
         rows["starts"] = [[start for start, _ in of_query] for of_query in passages]
         rows["ends"] = [[end for _, end in of_query] for of_query in passages]
-        self.cache.keep_rankings(candidate.identity, self.asked, rows)
+        self.cache.save_rankings(candidate.identity, self.asked, rows)
         return rows
 
     def is_deep_enough(self, split: Split) -> bool:
-        """Return whether the metrics of a split can be computed from kept rankings."""
+        """Return whether the metrics of a split can be computed from saved rankings."""
         return max(metric.rank for metric in split.metrics) + split.task.ignore_identical_ids <= DEPTH
 
     # ---- scorers -----------------------------------------------------------------------------------------

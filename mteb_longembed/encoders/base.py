@@ -97,7 +97,7 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
         HubError, ModelError: if the files cannot be read, or do not hold an embedding model.
     """
     entry = entry_of(name) or _UNLISTED
-    if entry.kind != "hub":
+    if entry.source != "hub":
         raise ModelError(
             f"{name} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
             f"mteb run -m {name}."

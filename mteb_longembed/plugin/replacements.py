@@ -59,7 +59,7 @@ def find_model(
     if "strategy" in (experiment_kwargs or {}):
         model_name, experiment_kwargs = name_of(model_name, experiment_kwargs), None
     entry = ZOO.get(model_name)
-    if entry is not None and entry.kind == "mteb":
+    if entry is not None and entry.source == "mteb":
         model_name = entry.hub_id
     meta = None
     if model_name not in MODEL_REGISTRY:

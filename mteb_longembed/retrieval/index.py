@@ -61,7 +61,6 @@ class Index(Identified):
         self.vectors = vectors
         self.lexical = lexical
         self.weight = weight
-        self.documents = Documents([], [])
 
     @classmethod
     def of_bm25(cls, method: Method = PLAIN) -> Self:
@@ -73,6 +72,13 @@ class Index(Identified):
         """The vectors whose passages are shown; None for BM25 alone."""
         return self.vectors[-1] if self.vectors else None
 
+    @property
+    def documents(self) -> Documents:
+        """The documents, which the vectors and BM25 share."""
+        if self.lexical is not None:
+            return self.lexical.documents
+        return self.vectors[-1].encoding.documents
+
     # ---- documents ---------------------------------------------------------------------------------------
 
     def fit(self, documents: Documents) -> None:
@@ -81,7 +87,6 @@ class Index(Identified):
             self.shown.encoding.fit(documents)
         if self.lexical is not None:
             self.lexical.fit(documents)
-        self.documents = documents
 
     def add(self, documents: Documents) -> None:
         """Encode the documents after the previous ones, and count their terms. What was fitted stays.
@@ -93,7 +98,6 @@ class Index(Identified):
             self.shown.encoding.add(documents)
         if self.lexical is not None:
             self.lexical.add(documents)
-        self.documents = documents
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep some of the previous documents, bool `[previous documents]`, and what was fitted."""
@@ -104,7 +108,6 @@ class Index(Identified):
             self.shown.encoding.keep(documents, kept)
         if self.lexical is not None:
             self.lexical.keep(documents, kept)
-        self.documents = documents
 
     def _settle(self) -> None:
         """Fit what the present documents determine, before the encoding changes."""
@@ -194,7 +197,6 @@ class Index(Identified):
             scorer.restore(reader, f"scorer-{number}")
         if self.lexical is not None:
             self.lexical.restore(reader, documents)
-        self.documents = documents
 
 
 def identity_of_bm25(method: Method) -> Identity:

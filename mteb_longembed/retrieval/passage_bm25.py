@@ -60,15 +60,15 @@ class PassageBM25:
     def __init__(self, method: Method = PLAIN, expansion: QueryExpansion | None = None) -> None:
         self.method = method
         self._expansion = expansion
-        self._documents = Documents([], [])
+        self.documents = Documents([], [])
         self._language: Language | None = None
         self._forget()
 
     @property
     def language(self) -> Language:
         """Stemmer and stop words of the documents' language."""
-        if self._language is None or self._language.code != self._documents.language:
-            self._language = Language.of(self._documents.language)
+        if self._language is None or self._language.code != self.documents.language:
+            self._language = Language.of(self.documents.language)
         return self._language
 
     @cached_property
@@ -89,13 +89,13 @@ class PassageBM25:
 
     def fit(self, documents: Documents) -> None:
         """Set the documents, and forget the documents of the last call. They are indexed at the first query."""
-        if documents is not self._documents:
-            self._documents = documents
+        if documents is not self.documents:
+            self.documents = documents
             self._forget()
 
     def add(self, documents: Documents) -> None:
         """Set the previous documents followed by further ones. Only these are indexed, and only new terms encoded."""
-        self._documents = documents
+        self.documents = documents
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep some of the previous documents.
@@ -106,7 +106,7 @@ class PassageBM25:
         """
         self._read()
         windows = np.repeat(kept, self._counts)
-        texts = self._documents.texts
+        texts = self.documents.texts
         for index in np.flatnonzero(~kept).tolist():
             self._analyzer.forget(self._beginning(texts[index]))
         terms = self._analyzer.drop_unused()
@@ -115,7 +115,7 @@ class PassageBM25:
             self._windows.keep(windows, terms)
         self._spans = self._spans[windows]
         self._counts = self._counts[kept]
-        self._documents = documents
+        self.documents = documents
         self._finish_reading()
 
     # ---- scores ------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class PassageBM25:
         """Return the score of each document for each query, float32 `[queries, documents]`."""
         self._read()
         size = max(_MATRIX // max(len(self._spans), 1), 1)
-        blocks = [np.zeros((0, len(self._documents)), np.float32)]
+        blocks = [np.zeros((0, len(self.documents)), np.float32)]
         for start in range(0, len(queries), size):
             blocks.append(self._scores(queries[start : start + size]))
         return np.concatenate(blocks)
@@ -188,7 +188,7 @@ class PassageBM25:
             for index in of_query:
                 own = slice(starts[index], starts[index] + self._counts[index])
                 start, end = self._spans[own][scores[own].argmax()].tolist()
-                text = self._documents.texts[index]
+                text = self.documents.texts[index]
                 spans.append(self._narrowed(text, start, min(end, len(text)), weights))
             passages.append(spans)
         return passages
@@ -270,7 +270,7 @@ class PassageBM25:
     def _read(self) -> None:
         """Index the documents that are not yet indexed."""
         first = len(self._counts)
-        if first == len(self._documents):
+        if first == len(self.documents):
             return
         try:
             batch: list[Terms] = []
@@ -301,9 +301,9 @@ class PassageBM25:
 
     def _texts_from(self, first: int) -> Iterator[str]:
         """Yield the texts from an index on, fetched in batches, which is far faster than one by one."""
-        n_documents = len(self._documents)
+        n_documents = len(self.documents)
         for start in range(first, n_documents, _AT_ONCE):
-            yield from self._documents.texts[start : min(start + _AT_ONCE, n_documents)]
+            yield from self.documents.texts[start : min(start + _AT_ONCE, n_documents)]
 
     def _count(self, batch: Sequence[Terms]) -> None:
         if not batch:
@@ -356,7 +356,7 @@ class PassageBM25:
         """Restore the postings of a saved index."""
         rules = reader.settings["language"]
         self._language = Language(**{**rules, "stop_words": frozenset(rules["stop_words"])})
-        self._documents = documents
+        self.documents = documents
         self._forget()
         arrays = reader.arrays("analyzer")
         self._analyzer.restore(reader.texts("vocabulary"), reader.texts("words"), **arrays)

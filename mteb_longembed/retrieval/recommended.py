@@ -19,7 +19,7 @@ def recommended(name: str) -> str:
     """
     entry = entry_of(name)
     is_bare = holds_model(name) or (split_name(name)[1] is None and not is_lexical(name))
-    if not is_bare or (entry is not None and entry.kind == "mteb"):
+    if not is_bare or (entry is not None and entry.source == "mteb"):
         return name
     check_folder(full_base(name))
     from mteb_longembed.encoders.method import Method

@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 
 from mteb_longembed.encoders.method import Method
-from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.values import Vectors
 

@@ -56,9 +56,9 @@ class VectorScorer:
             )
         self.encoding = encoding
         self.method = method
-        #: Whether a query has several vectors.
-        self.is_late = method.query == "tokens" or encoder.is_late
-        pooling = Pooling(vectors, method.weights, late=self.is_late and not encoder.is_late)
+        #: Whether each token of a query finds its best vector of a document.
+        self.matches_tokens = method.query == "tokens" or encoder.is_late
+        pooling = Pooling(vectors, method.weights, late=self.matches_tokens and not encoder.is_late)
         #: The vectors in the pooling.
         self.stored = encoding.vectors(pooling)
         #: Whether a document has several vectors.
@@ -132,7 +132,9 @@ class VectorScorer:
     def _fill_coarse(self) -> None:
         """Add the coarse vectors of new documents, if there are many vectors or there were."""
         vectors = self._vectors
-        is_possible = self.is_late and self.method.score is None and not isinstance(vectors, WindowTokens)
+        is_possible = (
+            self.matches_tokens and self.method.score is None and not isinstance(vectors, WindowTokens)
+        )
         if not is_possible or not vectors.counts.all():
             self._coarse = None
             return
@@ -162,7 +164,7 @@ class VectorScorer:
     @property
     def _needs_temperature(self) -> bool:
         """Whether scores are divided by the temperature."""
-        return self.method.score is not None or (self.method.fusion is not None and not self.is_late)
+        return self.method.score is not None or (self.method.fusion is not None and not self.matches_tokens)
 
     def _spread(self, queries: Sequence[str]) -> float:
         """Return the spread of the scores of pseudo-queries."""
@@ -216,7 +218,7 @@ class VectorScorer:
     def evidence(self, queries: Sequence[str], candidates: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """Return the scores as log-odds, `[queries, documents]`: see `Index`. Arguments as for `scores`."""
         scores = self.scores(queries, candidates)
-        if not self.is_late:
+        if not self.matches_tokens:
             return np.asarray(scores / np.float32(self.temperature))
         sample = sampled_rows(len(self._vectors), N_SAMPLED)
         sampled = scores[:, sample]
@@ -276,7 +278,7 @@ class VectorScorer:
                 similarities = own @ vectors[index].T
                 if not similarities.size:
                     best.append(spans[0])  # a document or a query without a vector
-                elif self.is_late:
+                elif self.matches_tokens:
                     best.append(best_run(similarities, spans))
                 else:
                     start, end = spans[int(similarities.max(axis=0).argmax())]

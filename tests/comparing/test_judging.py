@@ -21,7 +21,7 @@ from mteb_longembed import cli
 from mteb_longembed.comparing import judging
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.judging import Judging
-from mteb_longembed.comparing.ranked import KeptRankings
+from mteb_longembed.comparing.ranked import SavedRankings
 from mteb_longembed.comparing.summary import resamples_of
 from mteb_longembed.data.task import files_task
 from mteb_longembed.encoders.batching import Engine
@@ -184,7 +184,7 @@ def test_kept_rankings_give_the_same_scores(kind: str) -> None:
     rows = ranked_rows(scorer, split.documents, list(split.judged_queries.values()), 1e-6)
     assert max(map(len, rows["documents"])) < 150 and rows["first"].map(len).between(1, 10).all()
     columns = ["query", "score", "is_tied", "top_document"]
-    kept = evaluate(KeptRankings(Identity(scorer.name, scorer.revision), rows), split)
+    kept = evaluate(SavedRankings(Identity(scorer.name, scorer.revision), rows), split)
     assert kept[columns].equals(evaluate(scorer, split)[columns])
     assert DEPTH == 100
 
