@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import pandas as pd
 
@@ -224,6 +224,6 @@ def mean_scores(scores: pd.DataFrame, **where: object) -> list[Json]:
     return rows
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite number."""
     return isinstance(value, (int, float)) and math.isfinite(value)
