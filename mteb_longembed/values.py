@@ -24,6 +24,8 @@ Vectors = Annotated[int, Field(ge=1), "content token for each vector"] | Literal
 Precision = Literal["fp32", "int8", "4bit"]
 _THOUSANDS = re.compile(r"([0-9]{1,12})[kK]")
 _KINDS: dict[object, str] = {int: "a whole number", float: "a number", bool: "on or off", str: "a text"}
+#: The adapter of a dataclass, which has its own configuration.
+_DATACLASS = functools.cache(TypeAdapter)
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -42,8 +44,11 @@ def read(name: str, kind: object, value: object) -> Any:
     >>> read("ntk's sigma", float, "1e1"), read("se's g", int | Literal["document"] | None, "9")
     (10.0, 9)
     """
+    parsed = value
+    if isinstance(value, bool):  # which is a number to Python
+        parsed = "on" if value else "off"
     try:
-        return _adapter(kind).validate_python(_unambiguous(value))
+        return _adapter(kind).validate_python(parsed)
     except ValidationError:
         raise InputError(f"{name} must be {_rule(kind)}, got {value!r}.") from None
 
@@ -65,9 +70,9 @@ class Validated:
         cls.__init__ = _read_fields  # type: ignore[assignment]  # `dataclass` keeps an __init__ of the class itself
 
     @classmethod
-    def _owner(cls, given: Mapping[str, object]) -> str:
-        """Return the words before the name of a field in messages, such as `se's `."""
-        return ""
+    def _rule(cls, name: str, rule: str, given: Mapping[str, object]) -> str:
+        """Return the beginning of a message about a field and its rule; `given` are all values by field."""
+        return f"{name} must be {rule}"
 
 
 def _read_fields(settings: Validated, *args: object, **values: object) -> None:
@@ -76,29 +81,18 @@ def _read_fields(settings: Validated, *args: object, **values: object) -> None:
     given = dict(zip(kinds, args, strict=False)) | values
     if len(given) < len(args) + len(values):
         raise TypeError(f"{kind.__name__} takes one value for each of {', '.join(kinds)}.")
-    texts = {name: _unambiguous(value) for name, value in given.items()}
+    # a switch is a number to Python
+    switches = {name: "on" if value else "off" for name, value in given.items() if isinstance(value, bool)}
     try:
-        _dataclass(kind).validator.validate_python(texts, self_instance=settings)
+        _DATACLASS(kind).validator.validate_python(given | switches, self_instance=settings)
     except ValidationError as error:
         broken = error.errors()[0]
-        if broken["type"] == "value_error":  # of the class's own rules
+        if broken["type"] == "value_error":  # of `__post_init__`
             raise broken["ctx"]["error"] from None
         name = str(broken["loc"][0])
         if name not in given or name not in kinds:
             raise TypeError(f"{kind.__name__}({name}=): {broken['msg']}.") from None
-        raise InputError(
-            f"{kind._owner(given)}{name} must be {_rule(kinds[name])}, got {given[name]!r}."
-        ) from None
-
-
-def _unambiguous(value: object) -> object:
-    """Return a switch, which is a number to Python, as a text, and every other value unchanged."""
-    return spell(value) if isinstance(value, bool) else value
-
-
-@functools.cache
-def _dataclass(kind: type[Validated]) -> TypeAdapter[Validated]:
-    return TypeAdapter(kind)
+        raise InputError(f"{kind._rule(name, _rule(kinds[name]), given)}, got {given[name]!r}.") from None
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """Word borders in texts of any language, for search and for estimates of tokens."""
 
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -50,6 +51,18 @@ def n_words(text: str) -> int:
     (3, 5)
     """
     return len(word_borders(text)[0])
+
+
+def distinct_words(texts: Iterable[str]) -> set[str]:
+    """Return the distinct words of texts, in small letters.
+
+    >>> sorted(distinct_words(["One two", "two, ONE"]))
+    ['one', 'two']
+    """
+    words: set[str] = set()
+    for text in map(str.lower, texts):
+        words.update(text[start:end] for start, end in zip(*word_borders(text), strict=True))
+    return words
 
 
 _TABLE = np.zeros(_CHARACTERS, np.uint8)

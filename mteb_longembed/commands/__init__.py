@@ -8,7 +8,9 @@ import re
 
 from mteb_longembed.errors import InputError
 
-#: The help of an option that several commands share.
+#: The help of options that several commands share.
+CORPUS = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
+DEVICE = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
 JSON = "print JSON"
 
 

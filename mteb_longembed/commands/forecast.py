@@ -91,6 +91,7 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
     from mteb_longembed.data.check import read_texts
     from mteb_longembed.encoders.tokens import estimated_tokens
     from mteb_longembed.retrieval.encoding import LOOKED_UP
+    from mteb_longembed.word_borders import distinct_words
 
     scorer = searcher.vectors
     has_terms = searcher.index is None or searcher.index.lexical is not None
@@ -130,19 +131,9 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
     # the vectors of terms, for query expansion
     if has_terms and encoder is not None and encoder.kind == "dense":
         width = encoder.model.get_embedding_dimension() or 0
-        n_bytes += 4 * width * _n_terms(sample) * (len(documents) / max(len(sample), 1)) ** _GROWTH
+        n_bytes += 4 * width * len(distinct_words(sample)) * (len(documents) / max(len(sample), 1)) ** _GROWTH
     seconds = _seconds(encoding, missing, left)
     return Forecast(len(documents), tokens, left, seconds, int(n_bytes), documents.n_bytes)
-
-
-def _n_terms(texts: Sequence[str]) -> int:
-    """Return the number of distinct terms of texts."""
-    from mteb_longembed.word_borders import word_borders
-
-    terms: set[str] = set()
-    for text in map(str.lower, texts):
-        terms.update(text[start:end] for start, end in zip(*word_borders(text), strict=True))
-    return len(terms)
 
 
 def _seconds(encoding: Encoding, missing: Sequence[str], left: int) -> float | None:

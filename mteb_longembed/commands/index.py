@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import get_args
 
-from mteb_longembed.commands import JSON, check_device_form
+from mteb_longembed.commands import CORPUS, DEVICE, JSON, check_device_form
 from mteb_longembed.commands.forecast import forecast, note, progress
 from mteb_longembed.errors import InputError
 from mteb_longembed.values import Precision
@@ -20,8 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     text = "any name for mteb run -m, such as mini-rope+windows; a model alone means its recommended preset"
     parser.add_argument("model", metavar="MODEL", nargs="?", help=text)
-    text = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
-    parser.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=text)
+    parser.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=CORPUS)
     parser.add_argument("--to", type=Path, metavar="FOLDER", help="a new or an empty folder for the index")
     text = "compare the checksums of all files of a saved index, and build none"
     parser.add_argument("--check", type=Path, metavar="FOLDER", help=text)
@@ -32,8 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text += "+late and +hybrid, and fp32 for others"
     parser.add_argument("--precision", choices=get_args(Precision), help=text)
-    text = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
-    parser.add_argument("--device", help=text)
+    parser.add_argument("--device", help=DEVICE)
     parser.add_argument("--json", action="store_true", help=JSON)
 
 

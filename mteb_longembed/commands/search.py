@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import JSON, check_device_form
+from mteb_longembed.commands import CORPUS, DEVICE, JSON, check_device_form
 from mteb_longembed.commands.forecast import forecast, note, progress
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
@@ -35,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help=text)
     parser.add_argument("query", nargs="+", metavar="QUESTION", help="questions")
-    text = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
-    parser.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=text)
+    parser.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=CORPUS)
     parser.add_argument("-k", type=int, default=5, help="documents for a question (default: 5)")
     text = "the language of the documents, such as deu or zho-Hans; BM25 splits text by it (default: English)"
     parser.add_argument("--language", metavar="CODE", help=text)
@@ -44,8 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-passages", dest="passages", action="store_false", help=text)
     text = "print whole passages, and not their best sentences alone"
     parser.add_argument("--full", action="store_true", help=text)
-    text = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
-    parser.add_argument("--device", help=text)
+    parser.add_argument("--device", help=DEVICE)
     parser.add_argument("--no-cache", dest="cache", action="store_false", help="keep no index")
     parser.add_argument("--json", action="store_true", help=JSON)
 

@@ -18,7 +18,7 @@ from mteb_longembed.encoders.tokens import cutter_of, document_prompt
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.sentences import CHARS_PER_TOKEN, WORDS_PER_TOKEN, count_words
 from mteb_longembed.values import Vectors
-from mteb_longembed.word_borders import n_words, word_borders
+from mteb_longembed.word_borders import distinct_words, n_words
 
 #: The share of the text that windows read by default.
 COVERING = 0.95
@@ -127,11 +127,7 @@ def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase
 
 def terms_of(splits: Sequence[Split]) -> set[str]:
     """Return the distinct terms of documents, of a sample of many; a model encodes each once, on its own."""
-    terms: set[str] = set()
-    for text in sampled_texts(splits, _SAMPLED):
-        lowered = text.lower()
-        terms.update(lowered[start:end] for start, end in zip(*word_borders(lowered), strict=True))
-    return terms
+    return distinct_words(sampled_texts(splits, _SAMPLED))
 
 
 def operations(model: LongModel, lengths: np.ndarray) -> float:

@@ -7,7 +7,7 @@ import pandas as pd
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.files import counted
 
-from .summary import Row, resamples_of
+from .summary import Row, mean_scores
 
 
 def by_kind(scores: pd.DataFrame, splits: Sequence[Split]) -> pd.DataFrame:
@@ -26,13 +26,8 @@ def by_kind(scores: pd.DataFrame, splits: Sequence[Split]) -> pd.DataFrame:
     rows = []
     for kind in sorted(set(of_rows.dropna())):
         part = scores[of_rows == kind]
-        names = list(part["candidate"].unique())
-        samples = resamples_of(part, names)
         n_queries = len(part.drop_duplicates(["task", "split", "query"]))
-        for name in names:
-            interval = samples.mean(name).scaled(100)
-            spread = {"score": interval.mean, "score_low": interval.low, "score_high": interval.high}
-            rows.append({"candidate": name, "kind": kind, "n_queries": n_queries, **spread})
+        rows += mean_scores(part, kind=kind, n_queries=n_queries)
     return pd.DataFrame(rows)
 
 

@@ -116,11 +116,8 @@ def kind_table(comparison: Comparison) -> Table:
     scores = comparison.by_kind
     rows = []
     for candidate in comparison.rows:
-        cells = {"candidate": candidate.label, "all": _spread(candidate.score)}
-        for row in scores[scores["candidate"] == candidate.id].to_dict("records"):
-            interval = Interval(row["score"], row["score_low"], row["score_high"])
-            cells[f"{row['kind']} ({row['n_queries']:,})"] = _spread(interval)
-        rows.append(cells)
+        first = {"candidate": candidate.label, "all": _spread(candidate.score)}
+        rows.append({**first, **_spreads(scores, candidate.id, "{kind} ({n_queries:,})")})
     notes = differing(scores, comparison.rows) or ["The best of all is the best on each kind."]
     return Table.of("kinds", f"{comparison.metric} by kind of query, in percent", rows, notes=notes)
 
@@ -157,14 +154,10 @@ def _cells(row: Row, rows: Sequence[Row], metric: str) -> dict[str, str]:
 
 
 def _split_table(comparison: Comparison) -> Table:
-    scores = comparison.by_split
     rows = []
     for candidate in comparison.rows:
-        cells = {"candidate": candidate.label}
-        for row in scores[scores["candidate"] == candidate.id].to_dict("records"):
-            interval = Interval(row["score"], row["score_low"], row["score_high"])
-            cells[f"{row['task']} {row['split']}"] = _spread(interval)
-        rows.append(cells)
+        cells = _spreads(comparison.by_split, candidate.id, "{task} {split}")
+        rows.append({"candidate": candidate.label, **cells})
     return Table.of("splits", f"{comparison.metric} by task and split, in percent", rows)
 
 
@@ -264,6 +257,15 @@ def _spread(interval: Interval, sign: str = "") -> str:
     if is_number(interval.low):
         text += f" [{_end(interval.low, sign)},{_end(interval.high, sign)}]"
     return text
+
+
+def _spreads(scores: pd.DataFrame, candidate: str, title: str) -> dict[str, str]:
+    """Format the rows of a candidate by their titles, in which the values of other columns are filled in."""
+    cells = {}
+    for row in scores[scores["candidate"] == candidate].to_dict("records"):
+        interval = Interval(row["score"], row["score_low"], row["score_high"])
+        cells[title.format(**row)] = _spread(interval)
+    return cells
 
 
 def _end(value: float, sign: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import pandas as pd
 
@@ -209,14 +209,21 @@ def by_split(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the score of each candidate on each split, in percent, with its interval."""
     rows = []
     for (task, split), part in scores.groupby(["task", "split"], sort=False):
-        names = list(part["candidate"].unique())
-        samples = resamples_of(part, names)
-        for name in names:
-            interval = asdict(samples.mean(name).scaled(100))
-            rows.append({"candidate": name, "task": task, "split": split, **_spread("score", interval)})
+        rows += mean_scores(part, task=task, split=split)
     return pd.DataFrame(rows)
 
 
-def is_number(value: object) -> bool:
+def mean_scores(scores: pd.DataFrame, **where: object) -> list[Json]:
+    """Return for each candidate its id, `where`, and its score in percent with its interval."""
+    names = list(scores["candidate"].unique())
+    samples = resamples_of(scores, names)
+    rows = []
+    for name in names:
+        interval = asdict(samples.mean(name).scaled(100))
+        rows.append({"candidate": name, **where, **_spread("score", interval)})
+    return rows
+
+
+def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite number."""
     return isinstance(value, (int, float)) and math.isfinite(value)

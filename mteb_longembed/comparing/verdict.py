@@ -354,8 +354,8 @@ def _price(row: Row, rows: Sequence[Row]) -> str:
     if is_number(cost.bytes):
         text = ""
         if is_number(cost.text_bytes):
-            text = f"for {cost.text_bytes / 1024:,.1f} KB of text "  # type: ignore[operator]
-        parts.append(f"keeps {cost.bytes / 1024:,.1f} KB of vectors {text}per document")  # type: ignore[operator]
+            text = f"for {cost.text_bytes / 1024:,.1f} KB of text "
+        parts.append(f"keeps {cost.bytes / 1024:,.1f} KB of vectors {text}per document")
     if is_number(cost.share_read) and row.kind != "bm25":
         parts.append(f"reads {percent(cost.share_read)} of the text")
     if row.kind == "fusion":

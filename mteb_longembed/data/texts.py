@@ -31,10 +31,7 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
 
     def add(*fields: object) -> None:
         for field in fields:
-            text = field if isinstance(field, str) else json.dumps(field, sort_keys=True)
-            raw = text.encode("utf-8", "surrogatepass")
-            digest.update(b"%d:" % len(raw))
-            digest.update(raw)
+            add_text(digest, field if isinstance(field, str) else json.dumps(field, sort_keys=True))
 
     for subset in subsets or task.hf_subsets:
         data = task.dataset[subset][split]
@@ -57,6 +54,13 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
         for query, names in sorted((data["top_ranked"] or {}).items()):
             add(query, sorted(names))
     return digest.hexdigest()
+
+
+def add_text(digest: hashlib._Hash, text: str) -> None:
+    """Add a text with its length to a hash."""
+    raw = text.encode("utf-8", "surrogatepass")
+    digest.update(b"%d:" % len(raw))
+    digest.update(raw)
 
 
 def texts_of(rows: Dataset) -> Iterator[list[str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field
 
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
@@ -31,6 +31,7 @@ MTEB_BM25_VERSION = "0_3_0"
 BM25_VERSION = "p4"
 #: The strategies of searches by BM25 alone: without a model, and with query expansion by one.
 _BM25_ALONE = (None, LEXICAL)
+_BM25_QUERY = "bm25's query must be sentences"
 #: Why several vectors of a document cannot be exported.
 SEVERAL = "several vectors per document cannot be a plain checkpoint: our own modules pool them; use save_pretrained."
 #: Settings of version 0.8, and what took their place.
@@ -106,18 +107,15 @@ class Method(Validated):
     params: Settings = field(default_factory=dict)  #: the strategy's own parameters
 
     @classmethod
-    def _owner(cls, given: Mapping[str, object]) -> str:
-        return "bm25's " if given.get("strategy", cls.strategy) in _BM25_ALONE else ""
-
-    @field_validator("query", mode="before")
-    @classmethod
-    def _check_query(cls, query: object, info: ValidationInfo) -> object:
-        if info.data["strategy"] in _BM25_ALONE and query not in (None, "sentences"):
-            raise InputError(f"bm25's query must be sentences, got {query!r}.")
-        return query
+    def _rule(cls, name: str, rule: str, given: Mapping[str, object]) -> str:
+        if given.get("strategy", cls.strategy) not in _BM25_ALONE:
+            return super()._rule(name, rule, given)
+        if name == "query":
+            return _BM25_QUERY
+        return f"bm25's {super()._rule(name, rule, given)}"
 
     def __post_init__(self) -> None:
-        is_bm25 = self.is_bm25
+        is_bm25 = self.strategy in _BM25_ALONE
         typed: dict[str, object] = {}
         if is_bm25:
             self._check_bm25()
@@ -149,6 +147,8 @@ class Method(Validated):
         return params
 
     def _check_bm25(self) -> None:
+        if self.query == "tokens":
+            raise InputError(f"{_BM25_QUERY}, got {self.query!r}.")
         if self.window is None and self.score is not None:
             raise InputError(f"score={self.score} needs windows, such as bm25:window=200,score={self.score}.")
 

@@ -74,8 +74,8 @@ class Strategy(Validated):
         self.check()
 
     @classmethod
-    def _owner(cls, given: Mapping[str, object]) -> str:
-        return f"{cls.KEY}'s "
+    def _rule(cls, name: str, rule: str, given: Mapping[str, object]) -> str:
+        return f"{cls.KEY}'s {super()._rule(name, rule, given)}"
 
     @classmethod
     def default_target_len(cls, trained_len: int) -> int:
