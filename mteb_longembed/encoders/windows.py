@@ -9,10 +9,10 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.sentences import Span
-from mteb_longembed.values import Vectors
 
 from .devices import on_host
 from .model import LongModelMixin
+from .pooling import Pooling
 from .spans import tokens_read, vector_tokens
 from .tokens import document_prompt
 
@@ -69,14 +69,14 @@ def encode_windows(
     encoded = model.encode_document(list(documents.values()))
     for (name, text), of_text in zip(documents.items(), encoded, strict=True):
         vectors = on_host(of_text)
-        (spans,) = _spans_of(model, text, [None])
+        (spans,) = _spans_of(model, text, [Pooling()])
         for (start, end), vector in zip(spans.tolist(), vectors, strict=True):
             rows.append(Window(name, start, end, text[start:end], vector))
     return rows
 
 
 def vector_spans(
-    model: LongModelMixin, text: str, poolings: Sequence[Vectors | None] = (None,)
+    model: LongModelMixin, text: str, poolings: Sequence[Pooling] = (Pooling(),)
 ) -> list[np.ndarray]:
     """Return the characters that each vector of a text stands for, `[vectors, 2]`, in each of some poolings.
 
@@ -86,14 +86,14 @@ def vector_spans(
     Args:
         model: one of our models.
         text: a document. White space around it is not read.
-        poolings: `vectors` of each pooling. None: the model's own.
+        poolings: the poolings. A model with several vectors keeps them.
     """
     content = text.strip()
     first = len(text) - len(text.lstrip())
     return [spans + first for spans in _spans_of(model, content, poolings)]
 
 
-def _spans_of(model: LongModelMixin, text: str, poolings: Sequence[Vectors | None]) -> list[np.ndarray]:
+def _spans_of(model: LongModelMixin, text: str, poolings: Sequence[Pooling]) -> list[np.ndarray]:
     """Return for each pooling the spans of a text that is read as it is, `[vectors, 2]`."""
     if not model.backbone.text_tokenizer.is_fast:
         return [np.array([[0, len(text)]])] * len(poolings)
@@ -101,10 +101,10 @@ def _spans_of(model: LongModelMixin, text: str, poolings: Sequence[Vectors | Non
     ids, offsets = tokens_read(model, prompt, text)
     characters = np.array(offsets).reshape(-1, 2)
     arrays = []
-    for vectors in poolings:
+    for pooling in poolings:
         groups = [torch.arange(len(ids))]
         if model.kind == "dense":
-            (groups,) = vector_tokens(model, [ids], prompt or None, vectors)
+            (groups,) = vector_tokens(model, [ids], prompt or None, pooling.vectors)
         arrays.append(np.array([_characters(characters[group.numpy()]) for group in groups]))
     return arrays
 

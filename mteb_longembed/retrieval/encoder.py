@@ -180,10 +180,9 @@ class Encoder:
         else:
             vectors = self._encode_dense(flat, role, poolings, documents)
         of_text = dict(zip(flat, zip(*vectors, strict=True), strict=True))
-        steps = [self.pooled(one).vectors for one in poolings]
         arrays: list[list[Encoded]] = [[] for _ in poolings]
         for text, key in zip(texts, read, strict=True):
-            spans = [_WHOLE] * len(steps) if role == "query" else vector_spans(self.model, text, steps)
+            spans = [_WHOLE] * len(poolings) if role == "query" else vector_spans(self.model, text, poolings)
             for encoded, own, characters in zip(arrays, of_text[key], spans, strict=True):
                 encoded.append(Encoded(own, characters))
         return arrays
@@ -265,7 +264,7 @@ class Encoder:
             return 0
         if self.is_late:
             return sum(len(ids) for ids in self.model.backbone.token_ids([text]) or [])
-        return 1 if pooling.weights is not None else len(vector_spans(self.model, text, [pooling.vectors])[0])
+        return 1 if pooling.weights is not None else len(vector_spans(self.model, text, [pooling])[0])
 
     def document_bytes(self, pooling: Pooling) -> int:
         """Return the maximum bytes of the vectors of a document of the target length."""
