@@ -31,7 +31,8 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
 
     def add(*fields: object) -> None:
         for field in fields:
-            add_text(digest, field if isinstance(field, str) else json.dumps(field, sort_keys=True))
+            text = field if isinstance(field, str) else json.dumps(field, sort_keys=True)
+            digest.update(with_length(text))
 
     for subset in subsets or task.hf_subsets:
         data = task.dataset[subset][split]
@@ -56,11 +57,10 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
     return digest.hexdigest()
 
 
-def add_text(digest: hashlib._Hash, text: str) -> None:
-    """Add a text with its length to a hash."""
+def with_length(text: str) -> bytes:
+    """Return a text after its length, so that a hash of several texts tells where each one ends."""
     raw = text.encode("utf-8", "surrogatepass")
-    digest.update(b"%d:" % len(raw))
-    digest.update(raw)
+    return b"%d:%b" % (len(raw), raw)
 
 
 def texts_of(rows: Dataset) -> Iterator[list[str]]:

@@ -14,7 +14,7 @@ from mteb.abstasks.task_metadata import TaskMetadata
 
 from mteb_longembed.data.stored_texts import Texts, stored_texts
 from mteb_longembed.data.task import OwnData
-from mteb_longembed.data.texts import add_text, data_identity, language_of, query_texts, texts_of
+from mteb_longembed.data.texts import data_identity, language_of, query_texts, texts_of, with_length
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import Metric, read_metric
 from mteb_longembed.names import Settings
@@ -108,8 +108,8 @@ class Split:
         """A hash of the documents and their language, whatever the queries."""
         digest = hashlib.sha256(self.documents.language.encode())
         for key, text in zip(self.documents.ids, self.documents.texts, strict=False):
-            add_text(digest, key)
-            add_text(digest, text)
+            digest.update(with_length(key))
+            digest.update(with_length(text))
         return digest.hexdigest()
 
     def left_out(self) -> list[str]:
