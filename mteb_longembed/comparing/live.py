@@ -102,7 +102,8 @@ class Display:
     def update(self, n: float) -> None:
         """Advance the bar by `n` tokens, towards the `total` as it is now."""
         self.n += n
-        self._bar.update(self._task, completed=self.n, total=self.total)
+        # the expected total may be too low by a little until a candidate has finished
+        self._bar.update(self._task, completed=self.n, total=max(self.total, self.n))
         if not self._is_live and time.monotonic() > self._next_line:
             self._print_bar()
 

@@ -96,3 +96,11 @@ def test_nothing_is_shown_without_show_or_standard_error(monkeypatch, capsys, ha
     with display.shown():
         display.update(1000)
     assert not display.is_shown and display.n == 1000 and capsys.readouterr() == ("", "")
+
+
+def test_a_bar_has_a_total_even_where_fewer_tokens_were_expected(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(live, "_SECONDS", -1)
+    display = Display(1000, show=True)
+    with display.shown():
+        display.update(1200)
+    assert all(" 1.20k/1.20k [" in bar for bar in capsys.readouterr().err.splitlines())
