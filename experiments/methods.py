@@ -102,7 +102,7 @@ def is_hybrid(method: str) -> bool:
 
 def measure(folder: Path, model: Path, dtype: str) -> None:
     """Measure all methods with a model on a collection, and replace the old rows of the file."""
-    kind = resolve(Method.parse_model(f"{model}+none")).base.kind
+    kind = resolve(Method.parse_model(f"{model}+none")).base.family
     methods = METHODS if kind == "dense" else TOKEN_METHODS
     names = {}
     for method, name in methods.items():

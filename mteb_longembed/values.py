@@ -23,23 +23,23 @@ Vectors = Annotated[int, Field(ge=1), "content token for each vector"] | Literal
 #: How an index stores vectors.
 Precision = Literal["fp32", "int8", "4bit"]
 _THOUSANDS = re.compile(r"([0-9]{1,12})[kK]")
-_KINDS: dict[object, str] = {int: "a whole number", float: "a number", bool: "on or off", str: "a text"}
+_IN_WORDS: dict[object, str] = {int: "a whole number", float: "a number", bool: "on or off", str: "a text"}
 #: The adapter of a dataclass, which has its own configuration.
 _DATACLASS = functools.cache(TypeAdapter)
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
-def read(name: str, kind: object, value: object) -> Any:
+def read(name: str, annotation: object, value: object) -> Any:
     """Parse a text from a name, or a value from Python, into a typed value.
 
     Args:
         name: the name in messages, with its owner: `se's g`.
-        kind: a type as in field annotations: numbers, bool, Literal, None, and unions of them. A text in `Annotated` is
-            the unit of a number.
+        annotation: the type of a field: numbers, bool, Literal, None, and unions of them. A text in `Annotated` is the
+            unit of a number.
         value: the value.
 
     Raises:
-        InputError: if the value is not of this kind.
+        InputError: if the value does not fit.
 
     >>> read("ntk's sigma", float, "1e1"), read("se's g", int | Literal["document"] | None, "9")
     (10.0, 9)
@@ -48,9 +48,9 @@ def read(name: str, kind: object, value: object) -> Any:
     if isinstance(value, bool):  # which is a number to Python
         parsed = "on" if value else "off"
     try:
-        return _adapter(kind).validate_python(parsed)
+        return _adapter(annotation).validate_python(parsed)
     except ValidationError:
-        raise InputError(f"{name} must be {_rule(kind)}, got {value!r}.") from None
+        raise InputError(f"{name} must be {_rule(annotation)}, got {value!r}.") from None
 
 
 class Validated:
@@ -70,34 +70,36 @@ class Validated:
         cls.__init__ = _read_fields  # type: ignore[assignment]  # `dataclass` keeps an __init__ of the class itself
 
     @classmethod
-    def _rule(cls, name: str, rule: str, given: Mapping[str, object]) -> str:
+    def _must_be(cls, name: str, rule: str, given: Mapping[str, object]) -> str:
         """Return the beginning of a message about a field and its rule; `given` are all values by field."""
         return f"{name} must be {rule}"
 
 
 def _read_fields(settings: Validated, *args: object, **values: object) -> None:
-    kind: Any = type(settings)  # else mypy confuses the hash of an instance with the hash of its class
-    kinds = hints(kind)
-    given = dict(zip(kinds, args, strict=False)) | values
+    owner: Any = type(settings)  # else mypy confuses the hash of an instance with the hash of its class
+    annotations = hints(owner)
+    given = dict(zip(annotations, args, strict=False)) | values
     if len(given) < len(args) + len(values):
-        raise TypeError(f"{kind.__name__} takes one value for each of {', '.join(kinds)}.")
+        raise TypeError(f"{owner.__name__} takes one value for each of {', '.join(annotations)}.")
     # a switch is a number to Python
     switches = {name: "on" if value else "off" for name, value in given.items() if isinstance(value, bool)}
     try:
-        _DATACLASS(kind).validator.validate_python(given | switches, self_instance=settings)
+        _DATACLASS(owner).validator.validate_python(given | switches, self_instance=settings)
     except ValidationError as error:
         broken = error.errors()[0]
         if broken["type"] == "value_error":  # of `__post_init__`
             raise broken["ctx"]["error"] from None
         name = str(broken["loc"][0])
-        if name not in given or name not in kinds:
-            raise TypeError(f"{kind.__name__}({name}=): {broken['msg']}.") from None
-        raise InputError(f"{kind._rule(name, _rule(kinds[name]), given)}, got {given[name]!r}.") from None
+        if name not in given or name not in annotations:
+            raise TypeError(f"{owner.__name__}({name}=): {broken['msg']}.") from None
+        raise InputError(
+            f"{owner._must_be(name, _rule(annotations[name]), given)}, got {given[name]!r}."
+        ) from None
 
 
 @functools.cache
-def _adapter(kind: Any) -> TypeAdapter[object]:
-    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+def _adapter(annotation: Any) -> TypeAdapter[object]:
+    return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
 
 
 @functools.cache
@@ -107,22 +109,22 @@ def hints(owner: Any) -> dict[str, Any]:
     return {field.name: types_of[field.name] for field in fields(owner)}
 
 
-def _rule(kind: object) -> str:
-    """Describe a kind of value in words.
+def _rule(annotation: object) -> str:
+    """Describe the values of an annotation in words.
 
     >>> _rule(Annotated[int, Field(ge=1), "tokens"] | Literal["document"] | None)
     'a whole number of at least 1 tokens or document'
     """
-    origin = typing.get_origin(kind)
+    origin = typing.get_origin(annotation)
     if origin in (types.UnionType, typing.Union):
-        members = [member for member in typing.get_args(kind) if member is not type(None)]
+        members = [member for member in typing.get_args(annotation) if member is not type(None)]
         return " or ".join(map(_rule, members))
     if origin is Literal:
-        choices = typing.get_args(kind)
+        choices = typing.get_args(annotation)
         return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
     if origin is not Annotated:
-        return _KINDS[kind]
-    inner, *notes = typing.get_args(kind)
+        return _IN_WORDS[annotation]
+    inner, *notes = typing.get_args(annotation)
     bounds = []
     for note in notes:
         if isinstance(note, FieldInfo):

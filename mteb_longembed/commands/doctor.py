@@ -81,13 +81,13 @@ def devices() -> Json:
     import torch
 
     section: Json = {"cpu": f"{torch.get_num_threads()} threads"}
-    kind = torch.accelerator.current_accelerator()
-    if kind is not None:
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is not None:
         for index in range(torch.accelerator.device_count()):
-            name = kind.type
-            if kind.type == "cuda":
+            name = accelerator.type
+            if accelerator.type == "cuda":
                 name = torch.cuda.get_device_name(index)
-            section[f"{kind.type}:{index}"] = name
+            section[f"{accelerator.type}:{index}"] = name
     return section
 
 

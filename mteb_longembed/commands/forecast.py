@@ -102,7 +102,7 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
     encoder = encoding.ours
     most = None
     if encoder is not None:
-        most = encoder.model.backbone.kept_len
+        most = encoder.model.backbone.max_input_len
     tokens = left = 0
     missing: list[str] = []
     sample: list[str] = []
@@ -129,7 +129,7 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
     look()
     n_bytes += sum(map(encoding.vector_bytes, sample)) * tokens / max(n_tokens(sample), 1)
     # the vectors of terms, for query expansion
-    if has_terms and encoder is not None and encoder.kind == "dense":
+    if has_terms and encoder is not None and encoder.family == "dense":
         width = encoder.model.get_embedding_dimension() or 0
         n_bytes += 4 * width * len(distinct_words(sample)) * (len(documents) / max(len(sample), 1)) ** _GROWTH
     seconds = _seconds(encoding, missing, left)
@@ -139,7 +139,7 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
 def _seconds(encoding: Encoding, missing: Sequence[str], left: int) -> float | None:
     """Return the seconds to encode a number of tokens, at the speed of a few texts; None if these are most of it."""
     encoder = encoding.ours
-    if encoder is None or encoder.kind == "sparse":
+    if encoder is None or encoder.family == "sparse":
         return None
     from mteb_longembed.comparing.costs import measure
     from mteb_longembed.encoders.devices import tokens_at_once

@@ -34,11 +34,11 @@ def strategies() -> Part:
 
     lines = ["Strategies, for names such as e5-base+ntk@4096:logn=off"]
     data: list[dict[str, object]] = []
-    for key, kind in STRATEGIES.items():
-        title = (sys.modules[kind.__module__].__doc__ or "").strip().partition("\n")[0]
-        defaults = {one.name: one.default for one in fields(kind) if one.name in kind.declared()}
+    for key, strategy in STRATEGIES.items():
+        title = (sys.modules[strategy.__module__].__doc__ or "").strip().partition("\n")[0]
+        defaults = {one.name: one.default for one in fields(strategy) if one.name in strategy.declared()}
         lines.append(f"  {key:<10}{title}")
-        meaning = {field.name: field.metadata.get("help", "") for field in fields(kind)}
+        meaning = {field.name: field.metadata.get("help", "") for field in fields(strategy)}
         for name, default in defaults.items():
             text = ""
             if default is not None:

@@ -325,7 +325,7 @@ def _tails(
         if reach <= trained_len:
             stem = "none"
             settings = QUICK_ONE_WINDOW if quick else ONE_WINDOW
-        if resolved.base.kind != "dense":
+        if resolved.base.family != "dense":
             if reach <= trained_len:
                 return [f"{stem}:fusion=bm25"]
             return [f"{stem}:{one}".rstrip(":") for one in (OTHERS[:-1] if quick else OTHERS)]

@@ -100,7 +100,7 @@ def compare(
     candidates = _of_models(models, chosen, measured, lengths, notes)
     candidates += _of_runs(runs or {}, splits if asked is None else [asked], notes)
     if chosen.bm25:
-        expanding = [name for name, one in measured.items() if one.base.kind == "dense"]
+        expanding = [name for name, one in measured.items() if one.base.family == "dense"]
         candidates += bm25_candidates(lengths.longest, expanding, quick=bool(chosen.quick))
         candidates += free_candidates(candidates) if asked is not None or not chosen.quick else []
     else:

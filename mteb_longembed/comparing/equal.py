@@ -15,7 +15,7 @@ def equals_base(candidate: Candidate, longest: int) -> bool:
     resolved = candidate.resolved
     if resolved is None or candidate.is_base or candidate.is_named or candidate.search:
         return False
-    if resolved.vectors not in (None, "window") or resolved.base.kind != "dense":
+    if resolved.vectors not in (None, "window") or resolved.base.family != "dense":
         return False
     rotary = positions_of(resolved.base.config) is ROTARY
     return longest <= min(resolved.strategy.unchanged_len(rotary=rotary), resolved.strategy.trained_len)

@@ -17,9 +17,9 @@ from mteb_longembed.values import Power, read
 
 from .backbone import LongTransformer
 from .build import load_base, load_resolved, of_modules, settings_of, translate_errors
-from .card import ADAPTED, adapted_card, facts_of, keep_card
+from .card import ADAPTED, adapted_card, facts_of, set_card
+from .families import EmbeddingModel, family_of
 from .identity import digest
-from .kinds import EmbeddingModel, kind_of_loaded
 from .method import Method
 from .model import LongModelMixin, Model
 from .pooling import Pooling
@@ -160,9 +160,9 @@ def check_dense(model: EmbeddingModel) -> Model:
     Raises:
         IncompatibleError: for other models.
     """
-    kind = kind_of_loaded(model)
-    if kind != "dense" or isinstance(model, SparseEncoder):
-        raise IncompatibleError(f"adapt changes dense vectors, got a {kind} model: use it as it is.")
+    family = family_of(model)
+    if family != "dense" or isinstance(model, SparseEncoder):
+        raise IncompatibleError(f"adapt changes dense vectors, got a {family} model: use it as it is.")
     return model
 
 
@@ -214,4 +214,4 @@ def _describe(
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
         # sentence-transformers writes this instead of its own card
-        keep_card(model, adapted_card(card.model_name, base, how, facts))
+        set_card(model, adapted_card(card.model_name, base, how, facts))

@@ -105,7 +105,7 @@ def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
 running = functools.partial(holding, _CURRENT)
 
 
-def keep_batch(model: torch.nn.Module) -> None:
+def pass_batch(model: torch.nn.Module) -> None:
     """Pass the batch to layers that gradient checkpointing runs again after the forward pass."""
     for module in model.modules():
         run_again = vars(module).get(_CHECKPOINT)

@@ -20,7 +20,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.files import Json
 
-from .attention import Batch, keep_batch, running
+from .attention import Batch, pass_batch, running
 from .devices import to_device, tokens_at_once
 from .long_table import LongTable
 from .positions import install_positions
@@ -141,7 +141,7 @@ class LongTransformer(Transformer):
         return self.tokenizer
 
     @property
-    def kept_len(self) -> int:
+    def max_input_len(self) -> int:
         """Maximum tokens of a text: `max_seq_length`, or the target length if that is None."""
         return self.max_seq_length or self.strategy.target_len
 
@@ -182,7 +182,7 @@ class LongTransformer(Transformer):
         cutter = cutter_of(tokenizer)
         if cutter is None or not is_plain:
             return None
-        ids = cutter([prompt + text for text in texts] if prompt else texts, self.kept_len)
+        ids = cutter([prompt + text for text in texts] if prompt else texts, self.max_input_len)
         # a tokenizer without special tokens returns no token for an empty text, which no model accepts
         token = tokenizer.pad_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
         return [row if len(row) else np.array([token], np.int32) for row in ids]
@@ -216,7 +216,7 @@ class LongTransformer(Transformer):
         bounds[:, 1] = len(cutter.prefix_ids)
         bounds[:, 2] = len(cutter.suffix_ids)
         if prompt:
-            [ids] = cutter([prompt], self.kept_len)
+            [ids] = cutter([prompt], self.max_input_len)
             alone = torch.from_numpy(ids)[: len(ids) - len(cutter.suffix_ids)][: input_ids.shape[1]]
             same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
             bounds[:, 1] = same.clamp(min=len(cutter.prefix_ids))
@@ -260,7 +260,7 @@ class LongTransformer(Transformer):
 
     def _run(self, features: Features, lengths: Tensor, **kwargs: object) -> Features:
         if torch.is_grad_enabled() and self.model.training:
-            keep_batch(self.model)
+            pass_batch(self.model)
         offsets = features.pop(OFFSET, None)
         batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, offsets=offsets)
         with running(batch):

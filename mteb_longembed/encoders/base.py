@@ -18,7 +18,7 @@ from mteb_longembed.zoo import ZooEntry, entry_of
 
 from .backbone import SavedSetting, transformer_of
 from .e5rope import E5_ROPE
-from .kinds import EmbeddingModel, Kind, kind_of_loaded, kind_of_modules
+from .families import EmbeddingModel, Family, family_of, family_of_modules
 from .pooling import pooling_mode
 from .positions import allowed_len
 from .repository import BACKBONE, Files, local_name
@@ -49,7 +49,7 @@ class Base:
     #: `vectors` of a model that we saved; None for one vector per document
     vectors: Vectors | None = None
     digest: str | None = None  #: digest of a loaded model
-    kind: Kind = "dense"  #: kind of model
+    family: Family = "dense"  #: what its vectors are
 
     @cached_property
     def revision(self) -> str | None:
@@ -66,10 +66,10 @@ class Base:
     def _folders(self) -> set[str]:
         return {"", *(module["path"] for module in self.modules)}
 
-    def state(self) -> object:
+    def fingerprint(self) -> object:
         """Return a fingerprint of its files, which changes with their content."""
-        adapted = [] if self.adapter_of is None else self.adapter_of.state([""])
-        return self.files.state(self._folders), adapted
+        adapted = [] if self.adapter_of is None else self.adapter_of.fingerprint([""])
+        return self.files.fingerprint(self._folders), adapted
 
     @cached_property
     def trained_len(self) -> int | None:
@@ -83,7 +83,7 @@ class Base:
         return min((n for n in lengths if isinstance(n, int) and 0 < n < 10**9), default=None)
 
 
-#: The bases that this process has read, with the state of their files at that time. A base read while the hub did
+#: The bases that this process has read, with the fingerprint of their files at that time. A base read while the hub did
 #: not answer is read again once it does.
 _READ: dict[tuple[Files, ZooEntry, bool, bool], tuple[Base, object]] = {}
 
@@ -105,11 +105,11 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     files = Files.open(entry.folder or entry.hub_id or name, revision or entry.revision)
     key = files, entry, trust_remote_code, files.local or hub_answers()
     if key in _READ:
-        base, state = _READ[key]
-        if state == base.state():
+        base, fingerprint = _READ[key]
+        if fingerprint == base.fingerprint():
             return base
     base = _base_in(files, entry, trust_remote_code=trust_remote_code)
-    _READ[key] = base, base.state()
+    _READ[key] = base, base.fingerprint()
     return base
 
 
@@ -117,17 +117,17 @@ def _base_in(files: Files, entry: ZooEntry, *, trust_remote_code: bool) -> Base:
     modules = files.modules()
     types = [module["type"] for module in modules]
     saved = files.json("config_sentence_transformers.json")
-    kind = kind_of_modules(types, saved.get("model_type"))
+    family = family_of_modules(types, saved.get("model_type"))
     folder = ""
     if modules:
         # the transformer of a sparse model may read documents alone
-        routed = kind == "sparse" and types[0].endswith(".Router") and len(modules) > 1
+        routed = family == "sparse" and types[0].endswith(".Router") and len(modules) > 1
         folder = modules[int(routed)]["path"]
     adapter_of = _base_of_adapter(files, folder)
     config_files, config_folder = (files, folder) if adapter_of is None else (adapter_of, "")
     raw = config_files.json(join(config_folder, "config.json"))
     if not modules and "HF_ColBERT" in (raw.get("architectures") or ()):
-        kind = "late-interaction"  # of Stanford's library
+        family = "late-interaction"  # of Stanford's library
     _check_embeds(files.path, types, raw)
     transformer = _transformer_settings(files, folder) if modules else {}
     pooling = _pooling_settings(files, modules)
@@ -158,7 +158,7 @@ def _base_in(files: Files, entry: ZooEntry, *, trust_remote_code: bool) -> Base:
         saved_strategy=None if setting is None else setting.strategy,
         extends=None if setting is None else setting.base,
         vectors=vectors,
-        kind=kind,
+        family=family,
     )
 
 
@@ -173,8 +173,8 @@ def _base_of_adapter(files: Files, folder: str) -> Files | None:
 
 def _transformer_settings(files: Files, folder: str) -> Json:
     """Return the settings of the Transformer module. Its file had other names in early sentence-transformers."""
-    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"):
-        if settings := files.json(join(folder, f"sentence_{kind}_config.json")):
+    for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"):
+        if settings := files.json(join(folder, f"sentence_{name}_config.json")):
             return settings
     return {}
 
@@ -209,7 +209,7 @@ def _pooling_settings(files: Files, modules: Sequence[Mapping[str, str]]) -> Jso
 
 def base_of_loaded(model: EmbeddingModel, digest: str) -> Base:
     """Describe a loaded model: the user's name for it or `local/NAME`, with its digest as revision."""
-    kind = kind_of_loaded(model)
+    family = family_of(model)
     first = transformer_of(model)
     card = model.model_card_data
     source = str(first.config.name_or_path or "")
@@ -228,7 +228,7 @@ def base_of_loaded(model: EmbeddingModel, digest: str) -> Base:
         pooling=pooling_mode(vars(second[0])),
         similarity=model.similarity_fn_name,
         digest=digest,
-        kind=kind,
+        family=family,
     )
 
 

@@ -129,7 +129,7 @@ class Engine:
         self._cache: EmbeddingCache | None = None
         self._owners: list[object] = []
 
-    def keep_in(self, cache: EmbeddingCache | None) -> None:
+    def use_cache(self, cache: EmbeddingCache | None) -> None:
         """Read arrays from an embedding cache and add new ones to it, if the model's name holds."""
         owners = None if cache is None else self.model.cache_keys(self._modules)
         if owners is not None:
@@ -149,7 +149,7 @@ class Engine:
                     f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
                     f"index {index}."
                 )
-        expected = {text: estimated_tokens(text, self.backbone.kept_len) for text in texts}
+        expected = {text: estimated_tokens(text, self.backbone.max_input_len) for text in texts}
         done: dict[str, list[Tensor]] = {}
         order = sorted(expected, key=len, reverse=True)
         # the bar of a run counts only what runs, so that its remaining time leaves out what a cache has
@@ -187,7 +187,7 @@ class Engine:
                 failure = str(error) or type(error).__name__
             else:
                 of_text = dict(zip(rows, arrays, strict=True))
-                self._keep(of_text, rows)
+                self._store(of_text, rows)
                 yield of_text
                 return
             torch.cuda.empty_cache()  # nothing without CUDA
@@ -232,7 +232,7 @@ class Engine:
         contents = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
         return [hashlib.blake2b(content, digest_size=32).digest() for content in contents]
 
-    def kept(self, texts: Sequence[str]) -> set[str]:
+    def cached_texts(self, texts: Sequence[str]) -> set[str]:
         """Return the texts that `encode` would read from the cache. Nothing is read or encoded."""
         if self._cache is None:
             return set()
@@ -258,7 +258,7 @@ class Engine:
         self._cache.counts.rows_read += len(known)
         return known
 
-    def _keep(self, arrays_of: Mapping[str, list[Tensor]], rows: Mapping[str, Ids]) -> None:
+    def _store(self, arrays_of: Mapping[str, list[Tensor]], rows: Mapping[str, Ids]) -> None:
         """Put the arrays of a pass into the cache; raise NumberError if one is not finite."""
         # the host waits once for all of them
         finite = torch.stack([array.isfinite().all() for array in chain.from_iterable(arrays_of.values())])

@@ -23,7 +23,7 @@ from mteb_longembed.names import Settings
 from .backbone import LongTransformer, check_loaded, transformer_of
 from .base import Base
 from .e5rope import E5_ROPE, KEY_MAPPING
-from .kinds import KINDS, EmbeddingModel, Kind
+from .families import STOCK_CLASSES, EmbeddingModel, Family
 from .method import DTYPES
 from .model import (
     LongDenseModel,
@@ -40,11 +40,11 @@ from .whole import JoinWindows, LongSpladePooling
 
 #: The classes that our saved models may name, beside sentence-transformers' own.
 _CLASSES = {
-    f"{kind.__module__}.{kind.__name__}": kind
-    for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights, JoinWindows, LongSpladePooling)
+    f"{one.__module__}.{one.__name__}": one
+    for one in (LongTransformer, LongPooling, GroupByDocument, TokenWeights, JoinWindows, LongSpladePooling)
 }
-#: The class of our model for each kind of base, with one vector per document.
-OWNERS: dict[Kind, type[LongModel]] = {
+#: The class of our model for each family of bases, with one vector per document.
+OWNERS: dict[Family, type[LongModel]] = {
     "dense": LongSentenceTransformer,
     "late-interaction": LongMultiVectorEncoder,
     "sparse": LongSparseEncoder,
@@ -64,7 +64,7 @@ def load_resolved(
         if base.saved_strategy is None:
             loaded = load_base(base, device, resolved.method.dtype, model_kwargs)
             return extended(loaded, resolved, device)
-        owner = OWNERS[base.kind] if base.vectors is None else LongMultiVectorEncoder
+        owner = OWNERS[base.family] if base.vectors is None else LongMultiVectorEncoder
         options = _loading_options(base, resolved.method.dtype, model_kwargs)
         path = base.files.path
         model = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
@@ -129,7 +129,7 @@ def load_base(
     if base.config.architectures == [E5_ROPE]:
         kwargs["model_kwargs"]["key_mapping"] = KEY_MAPPING
     if base.modules or entry.pooling is None:
-        model = KINDS[base.kind](base.files.path, **options, **kwargs)
+        model = STOCK_CLASSES[base.family](base.files.path, **options, **kwargs)
     else:
         inner = Transformer.load(base.files.path, **kwargs)
         modules = [inner, stock.Pooling(inner.get_embedding_dimension(), entry.pooling)]
@@ -161,12 +161,12 @@ def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
 
 def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> LongModel:
     """Build the model on a private copy of the base: replace its transformer's positions, and pool windows."""
-    kind = resolved.base.kind
+    family = resolved.base.family
     first = LongTransformer.of(transformer_of(base), resolved.strategy)
     step = resolved.base.entry.interpolation
     if step is not None and first.table is not None:
         # documents up to the trained length read each `step`-th row of a table that is interpolated already
-        first.table.keep(first.table.weight.detach(), step)
+        first.table.store_rows(first.table.weight.detach(), step)
         first.config.max_position_embeddings = len(first.table.weight)
     first.base_card = base._model_card_text or first.base_card
     first.base_name, first.base_revision = resolved.base.name, resolved.base.files.commit
@@ -178,7 +178,7 @@ def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> Lo
         scales = base.similarity_fn_name != "dot"
         pooling = replace(pooling, vectors=vectors, normalize=scales, dims=base.truncate_dim)
     # a sparse model without logits pools windows like a dense one
-    if kind == "dense" or (kind == "sparse" and first.cuts and not first.has_logits):
+    if family == "dense" or (family == "sparse" and first.cuts and not first.has_logits):
         if pooling.settings is None and (first.cuts or vectors is not None):
             raise IncompatibleError(
                 "windows and several vectors need a Pooling as the base's second module, got "
@@ -187,7 +187,7 @@ def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> Lo
         modules = [first, *pooling.modules(cuts=first.cuts)]
     else:
         modules = _whole(base, first)
-    model = of_modules(modules, base, device or str(base.device), kind)
+    model = of_modules(modules, base, device or str(base.device), family)
     if vectors is None:
         model.model_card_data.add_tags(base.model_card_data.tags or [])
     model.set_name(resolved)
@@ -218,15 +218,17 @@ def _whole(base: EmbeddingModel, first: LongTransformer) -> list[nn.Module]:
 @overload
 def of_modules(modules: list[nn.Module], like: BaseModel, device: str | None) -> LongDenseModel: ...
 @overload
-def of_modules(modules: list[nn.Module], like: BaseModel, device: str | None, kind: Kind) -> LongModel: ...
 def of_modules(
-    modules: list[nn.Module], like: BaseModel, device: str | None, kind: Kind = "dense"
+    modules: list[nn.Module], like: BaseModel, device: str | None, family: Family
+) -> LongModel: ...
+def of_modules(
+    modules: list[nn.Module], like: BaseModel, device: str | None, family: Family = "dense"
 ) -> LongModel:
     """Build one of our models from a backbone and what follows it, with the settings of another model.
 
     Default `device`: the best one of this machine.
     """
-    owner = OWNERS[kind]
+    owner = OWNERS[family]
     settings = settings_of(like)
     if isinstance(modules[-1], GroupByDocument):
         owner = LongMultiVectorEncoder

@@ -16,7 +16,7 @@ from mteb_longembed.names import Settings
 from mteb_longembed.zoo import is_folder
 
 from .backbone import backbone_of
-from .kinds import KINDS, kind_of_loaded
+from .families import STOCK_CLASSES, family_of
 
 #: The tag of a model that `adapt` made.
 ADAPTED = "corpus-adapted"
@@ -26,7 +26,7 @@ _FACTS = ("license", "license_name", "license_link", "language", "base_model")
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 
 
-def keep_card(model: BaseModel, text: str | None) -> None:
+def set_card(model: BaseModel, text: str | None) -> None:
     """Make sentence-transformers save this text as the model's card, in place of its own."""
     model._model_card_text = text  # type: ignore[assignment]  # its type says only None
 
@@ -69,8 +69,8 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
         )
     else:
         made_of += f", for inputs of up to {strategy.target_len} tokens."
-    kind = kind_of_loaded(model)
-    if kind == "late-interaction":
+    family = family_of(model)
+    if family == "late-interaction":
         made_of += (
             " That length decides how much of a document is read, not the `document_length` of the base."
         )
@@ -85,7 +85,7 @@ def card_of(model: BaseModel, name: str, *, lost: Sequence[str] | None = None) -
         facts_of(first.base_card),
         name=name,
         run=run,
-        stock_class=KINDS[kind].__name__,
+        stock_class=STOCK_CLASSES[family].__name__,
         is_adapted=ADAPTED in tags,
         **facts,
     )

@@ -17,8 +17,8 @@ from mteb_longembed.names import Settings
 
 from .backbone import LongTransformer, check_merged, route_of
 from .build import settings_of
-from .card import card_of, keep_card
-from .kinds import KINDS, kind_of_loaded
+from .card import card_of, set_card
+from .families import STOCK_CLASSES, family_of
 from .load import load
 from .long_rotary import LongRotary
 from .long_table import LongTable
@@ -66,7 +66,7 @@ def export(
     else:
         Method.parse_model(str(model)).check_plain()
         source = load(model, device="cpu", trust_remote_code=trust_remote_code)
-    if kind_of_loaded(source) != "dense":
+    if family_of(source) != "dense":
         check_merged(source)
         with whole_folder(folder) as unfinished:
             return _write_class(source, unfinished)
@@ -100,7 +100,7 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
     if not is_ours:
         plain.model_card_data = source.model_card_data
-    keep_card(plain, card)
+    set_card(plain, card)
     plain.save_pretrained(str(folder))
     return lost + rewrite_for_old_readers(folder, length)
 
@@ -115,8 +115,8 @@ def _write_class(source: BaseModel, folder: Path) -> list[str]:
     lost = _lost_in(first.config, first.strategy)
     card = card_of(source, folder.name, lost=lost)
     _make_plain(first)
-    plain = KINDS[kind_of_loaded(source)](modules=list(source), device="cpu", **settings_of(source))
-    keep_card(plain, card)
+    plain = STOCK_CLASSES[family_of(source)](modules=list(source), device="cpu", **settings_of(source))
+    set_card(plain, card)
     plain.save_pretrained(str(folder))
     return lost
 
@@ -174,12 +174,15 @@ def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConf
         reason = "it acts on each document while it runs; use ntk, pi, yarn, or save_pretrained"
         raise _refuse(positions, strategy, reason)
     rope = _rope_of(config)
-    kind = rope.get("rope_type", "default")
+    rope_type = rope.get("rope_type", "default")
     factor = float(rope.get("factor") or 1.0)
     # yarn would drop the base's own division of frequencies
-    if not (kind == "default" or (kind == "linear" and (factor == 1 or not strategy.NEEDS_PLAIN_ROPE))):
+    if not (
+        rope_type == "default" or (rope_type == "linear" and (factor == 1 or not strategy.NEEDS_PLAIN_ROPE))
+    ):
         raise IncompatibleError(
-            f"{strategy.KEY} on top of rope scaling of type {kind} has no setting in transformers; use save_pretrained."
+            f"{strategy.KEY} on top of rope scaling of type {rope_type} has no setting in transformers; use "
+            "save_pretrained."
         )
     return strategy.stock_rope(rope)
 
@@ -198,9 +201,9 @@ def _take_longer_inputs(positions: Positions, config: PretrainedConfig, strategy
     rope: Json = {}
     if positions is ROTARY:
         rope = _rope_of(config)
-    kind = rope.get("rope_type", "default")
-    if kind == "dynamic" or (kind in ("yarn", "longrope") and rope.get("factor") is None):
-        reason = f"its rope scaling of type {kind} is made for at most {limit} tokens"
+    rope_type = rope.get("rope_type", "default")
+    if rope_type == "dynamic" or (rope_type in ("yarn", "longrope") and rope.get("factor") is None):
+        reason = f"its rope scaling of type {rope_type} is made for at most {limit} tokens"
     elif positions is UNKNOWN:
         reason = f"its files limit inputs to {limit} tokens"
     else:

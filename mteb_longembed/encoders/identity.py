@@ -22,7 +22,7 @@ from mteb_longembed.files import Json
 from mteb_longembed.names import Identity, split_name
 
 from .backbone import LongTransformer, backbone_of
-from .kinds import Kind, kind_of_loaded
+from .families import Family, family_of
 from .long_rotary import BY_LENGTH
 from .resolved import Resolved
 from .tokens import document_prompt, parts_of
@@ -33,7 +33,7 @@ _SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "max_seq_le
 _UNREAD = ("_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype")
 #: Entries of a module's configuration that are in its weights.
 _IN_TENSORS = ("vocab", "word_weights")
-#: Values of each weight that `state_of` reads.
+#: Values of each weight that `fingerprint_of` reads.
 _SAMPLED = 64
 
 
@@ -42,8 +42,8 @@ class NamedModel(BaseModel):
 
     #: What the model was built from.
     resolved: Resolved | None = None
-    #: The state of the model when it was built. None for a model whose name does not hold.
-    built_state: str | None = None
+    #: The fingerprint of the model when it was built. None for a model whose name does not hold.
+    built_fingerprint: str | None = None
 
     #: Whether a document has several vectors.
     has_several_vectors: bool = False
@@ -60,9 +60,9 @@ class NamedModel(BaseModel):
         return data
 
     @property
-    def kind(self) -> Kind:
-        """The kind of its base."""
-        return kind_of_loaded(self)
+    def family(self) -> Family:
+        """The family of its base."""
+        return family_of(self)
 
     def identity(self) -> Identity:
         """Return the current name and revision. A changed model is `local/NAME` with its digest.
@@ -86,7 +86,7 @@ class NamedModel(BaseModel):
 
     def is_unchanged(self) -> bool:
         """Return whether the model has not changed since it was built, so that its name holds."""
-        return self.resolved is not None and self.built_state == state_of(self)
+        return self.resolved is not None and self.built_fingerprint == fingerprint_of(self)
 
     def set_name(self, resolved: Resolved) -> None:
         """Record what a newly built model was built from, and set its name.
@@ -108,16 +108,16 @@ class NamedModel(BaseModel):
         card.base_model = resolved.base.extends or resolved.base.name
         if not resolved.base.files.local:
             card.base_model_revision = resolved.base.revision
-        self.built_state = state_of(self)
+        self.built_fingerprint = fingerprint_of(self)
 
     def __getstate__(self) -> Json:
         # torch counts the writes to each tensor, and restarts at 0 in a copy
-        return {**self.__dict__, "built_state": "copied" if self.is_unchanged() else None}
+        return {**self.__dict__, "built_fingerprint": "copied" if self.is_unchanged() else None}
 
     def __setstate__(self, state: Json) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        if self.built_state == "copied":
-            self.built_state = state_of(self)
+        if self.built_fingerprint == "copied":
+            self.built_fingerprint = fingerprint_of(self)
 
     def cache_keys(self, poolings: Sequence[nn.Sequential]) -> list[object] | None:
         """Return the key of each pooling of this model in the embedding cache, by the modules after its backbone.
@@ -153,7 +153,7 @@ def digest(model: nn.Sequential) -> str:
     return hasher.hexdigest()
 
 
-def state_of(model: nn.Sequential) -> str:
+def fingerprint_of(model: nn.Sequential) -> str:
     """Return a cheap fingerprint, which shows whether the digest may have changed.
 
     It covers all settings, sampled values of each tensor, and torch's version counter, which counts in-place writes.

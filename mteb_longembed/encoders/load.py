@@ -262,7 +262,7 @@ def load(
     model = load_resolved(resolve(method), device, loading)
     if loading:
         # the effect of these settings is not known, so the name no longer applies
-        model.built_state = None
+        model.built_fingerprint = None
     model.prompts = {**model.prompts, **(prompts or {})}
     if similarity_fn_name is not None:
         model.similarity_fn_name = similarity_fn_name

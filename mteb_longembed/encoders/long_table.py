@@ -38,17 +38,17 @@ class LongTable(nn.Embedding):
             return weight[self.n_own :]
         if torch.is_grad_enabled() and weight.requires_grad:
             return self._rows()
-        state = weight.untyped_storage()._cdata, weight._version
-        if self._computed is None or self._computed[0] != state:
+        version = weight.untyped_storage()._cdata, weight._version
+        if self._computed is None or self._computed[0] != version:
             with torch.inference_mode(mode=False), torch.no_grad():
-                self._computed = state, weight.detach(), self._rows()
+                self._computed = version, weight.detach(), self._rows()
         return self._computed[2]
 
     def _rows(self) -> Tensor:
         trained = self.weight[self.first_row :][: self.strategy.trained_len]
         return self.strategy.long_rows(trained.float().cpu()).to(self.weight)
 
-    def keep(self, long: Tensor, step: int = 1) -> None:
+    def store_rows(self, long: Tensor, step: int = 1) -> None:
         """Put rows of long documents `[Lt, d]` into the weight, after each `step`-th of the base's rows."""
         own = self.weight.detach()[: self.n_own : step]
         self.n_own = len(own)

@@ -107,12 +107,12 @@ class Method(Validated):
     params: Settings = field(default_factory=dict)  #: the strategy's own parameters
 
     @classmethod
-    def _rule(cls, name: str, rule: str, given: Mapping[str, object]) -> str:
+    def _must_be(cls, name: str, rule: str, given: Mapping[str, object]) -> str:
         if given.get("strategy", cls.strategy) not in _BM25_ALONE:
-            return super()._rule(name, rule, given)
+            return super()._must_be(name, rule, given)
         if name == "query":
             return _BM25_QUERY
-        return f"bm25's {super()._rule(name, rule, given)}"
+        return f"bm25's {super()._must_be(name, rule, given)}"
 
     def __post_init__(self) -> None:
         is_bm25 = self.strategy in _BM25_ALONE

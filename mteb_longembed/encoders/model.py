@@ -68,7 +68,7 @@ class LongModelMixin(NamedModel):
             return super()._inference(inputs, **call)
         # looking up one query costs as much as encoding it
         if len(inputs) > 1 or call.get("task") != "query":
-            engine.keep_in(self.embedding_cache)
+            engine.use_cache(self.embedding_cache)
         done = engine.encode(inputs, show=call["show_progress_bar"])
         arrays = [done[text][0] for text in inputs]
         if call.get("truncate_dim") is not None:
@@ -102,7 +102,7 @@ class LongModelMixin(NamedModel):
             InputError: for sparse vectors, and vectors of tokens.
         """
         raise InputError(
-            f"only dense vectors can be cut to {dims} dimensions, got a {self.kind} model: leave it out."
+            f"only dense vectors can be cut to {dims} dimensions, got a {self.family} model: leave it out."
         )
 
 
@@ -119,7 +119,7 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`.
 
     With a dense base it returns one vector for each span or window of a document, and one vector for a query. With a
-    late-interaction base (see `kind`) it returns a vector for each token of both.
+    late-interaction base (see `family`) it returns a vector for each token of both.
     """
 
     __module__ = _SHOWN_MODULE

@@ -42,9 +42,9 @@ class Positions:
 
     name: str
 
-    def fits(self, kind: type[Strategy]) -> bool:
+    def fits(self, strategy: type[Strategy]) -> bool:
         """Return whether a strategy can change such positions, or does not need to."""
-        return not kind.MOVES or self == ROTARY or (self == ABSOLUTE and kind.FITS_TABLES)
+        return not strategy.MOVES or self == ROTARY or (self == ABSOLUTE and strategy.FITS_TABLES)
 
 
 ABSOLUTE = Positions("absolute")

@@ -67,17 +67,19 @@ class Files:
         """Read the object in a JSON file; empty if the file does not exist."""
         return self._content(name, dict)
 
-    def _content(self, name: str, kind: type[T]) -> T:
-        """Read a value of this kind from a JSON file; empty if the file does not exist."""
+    def _content(self, name: str, expected: type[T]) -> T:
+        """Read a value of this type from a JSON file; empty if the file does not exist."""
         file = self.find(name)
         if file is None:
-            return kind()
+            return expected()
         try:
             content: object = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise ModelError(f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}.") from error
-        if not isinstance(content, kind):
-            raise ModelError(f"{name} of {self.path} must hold a {kind.__name__}, got {str(content)[:80]!r}.")
+        if not isinstance(content, expected):
+            raise ModelError(
+                f"{name} of {self.path} must hold a {expected.__name__}, got {str(content)[:80]!r}."
+            )
         return content
 
     def modules(self) -> list[dict[str, str]]:
@@ -103,9 +105,9 @@ class Files:
         checked = []
         for entry in entries:
             module = entry if isinstance(entry, dict) else {}
-            kind, inside = module.get("type"), module.get("path")
+            class_name, inside = module.get("type"), module.get("path")
             is_inside = isinstance(inside, str) and not PureWindowsPath(inside).anchor and ".." not in inside
-            if not is_inside or not isinstance(kind, str):
+            if not is_inside or not isinstance(class_name, str):
                 raise ModelError(
                     f"{name} of {self.path} must list modules with a type, and a path inside the model's own folder, "
                     f"got {entry!r:.120}."
@@ -118,7 +120,7 @@ class Files:
         for folder in folders:
             yield from (file for file in Path(self.path, folder).glob("*") if file.is_file())
 
-    def state(self, folders: Iterable[str]) -> list[tuple[Path, int, int]]:
+    def fingerprint(self, folders: Iterable[str]) -> list[tuple[Path, int, int]]:
         """Return each file of some folders with its modification time and size; empty for a commit, which is fixed."""
         if not self.local:
             return []

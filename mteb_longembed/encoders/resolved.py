@@ -81,12 +81,16 @@ def fitted(method: Method, base: Base) -> Resolved:
     """
     if base.saved_strategy is not None:
         return _as_saved(base, base.saved_strategy, method)
-    if base.kind != "dense" and isinstance(method.vectors, int):
+    if base.family != "dense" and isinstance(method.vectors, int):
         raise IncompatibleError(
             f"vectors=N, which +late and +hybrid have too, averages the tokens of a dense model, got "
-            f"vectors={method.vectors} with {base.name}, a {base.kind} model: use +windows or +windows:fusion=bm25."
+            f"vectors={method.vectors} with {base.name}, a {base.family} model: use +windows or +windows:fusion=bm25."
         )
-    if base.kind == "dense" and method.vectors is not None and base.similarity not in (None, "cosine", "dot"):
+    if (
+        base.family == "dense"
+        and method.vectors is not None
+        and base.similarity not in (None, "cosine", "dot")
+    ):
         raise IncompatibleError(
             f"several vectors are compared by cosine or dot product, and {base.name} compares by "
             f"{base.similarity}: leave out vectors."
@@ -133,13 +137,13 @@ def _check_search(resolved: Resolved) -> None:
     """Refuse settings of a search that do not fit the base, or can have no effect on its vectors."""
     base, method = resolved.base, resolved.method
     of_dense = [key for key in _OF_DENSE if key in method.search]
-    if base.kind != "dense" and of_dense:
+    if base.family != "dense" and of_dense:
         key = of_dense[-1]
         raise IncompatibleError(
             f"{key} changes searches with dense vectors, got {key}={method.search[key]} with {base.name}, a "
-            f"{base.kind} model: leave it out."
+            f"{base.family} model: leave it out."
         )
-    if base.kind == "late-interaction" and method.temperature is not None:
+    if base.family == "late-interaction" and method.temperature is not None:
         raise IncompatibleError(
             f"late interaction has no temperature, got temperature={method.temperature:g} with {base.name}: leave it "
             "out."

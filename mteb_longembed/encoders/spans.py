@@ -12,7 +12,7 @@ from mteb_longembed.given import without_surrogates
 from mteb_longembed.sentences import Span
 from mteb_longembed.values import Vectors
 
-from .kinds import EmbeddingModel
+from .families import EmbeddingModel
 from .model import LongModelMixin, LongSentenceTransformer
 from .pooling import Pooling
 from .tokens import Ids, document_prompt
@@ -83,7 +83,7 @@ def encode_spans(
 
 def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, list[Span]]:
     """Return the ids of the tokens that are read, and their character offsets: (0, 0) for prompt and special tokens."""
-    options = {"return_offsets_mapping": True, "truncation": True, "max_length": model.backbone.kept_len}
+    options = {"return_offsets_mapping": True, "truncation": True, "max_length": model.backbone.max_input_len}
     read = model.tokenizer(without_surrogates(prompt + text), return_special_tokens_mask=True, **options)
     # a token with characters of both prompt and text belongs to the prompt, as in windows
     shift = len(prompt)
@@ -105,7 +105,7 @@ def vector_tokens(
     for row in rows:
         groups = [torch.arange(len(row))]
         bounds = model.backbone.features_of([row], prompt)[BOUNDS]
-        if model.kind == "late-interaction":
+        if model.family == "late-interaction":
             groups = list(groups[0].split(1))
         elif vectors == "window":
             groups = list(windows_of(bounds, model.backbone.strategy).tokens)

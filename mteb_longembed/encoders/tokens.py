@@ -86,7 +86,7 @@ def splits_at_blanks(tokenizer_json: str) -> bool:
     return splitter["type"] in _SPLITTING and splitter.get("split", True)
 
 
-#: For each tokenizer its state when its cutter was built, and the cutter.
+#: For each tokenizer its parts when its cutter was built, and the cutter.
 _CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[object, Cutter | None]] = WeakKeyDictionary()
 
 
@@ -101,10 +101,10 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
     is_own = type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus
     if is_own or tokenizer.split_special_tokens:
         return None
-    state = parts_of(tokenizer)
+    parts = parts_of(tokenizer)
     entry = _CUTTERS.get(tokenizer)
-    if entry is None or entry[0] != state:
-        entry = _CUTTERS[tokenizer] = state, _build_cutter(tokenizer.backend_tokenizer.to_str())
+    if entry is None or entry[0] != parts:
+        entry = _CUTTERS[tokenizer] = parts, _build_cutter(tokenizer.backend_tokenizer.to_str())
     return entry[1]
 
 
@@ -142,22 +142,22 @@ def document_prompt(model: BaseModel) -> str:
 # ---- texts: given and sampled ----------------------------------------------------------------------------------
 
 
-def estimated_tokens(text: str, kept_len: int | None = None) -> int:
-    """Estimate the tokens of a text, at most `kept_len`, without reading it."""
+def estimated_tokens(text: str, max_input_len: int | None = None) -> int:
+    """Estimate the tokens of a text, at most `max_input_len`, without reading it."""
     special = 2  # one before the text and one after it
     n_tokens = int(len(text) / CHARS_PER_TOKEN) + special
-    if kept_len is None:
+    if max_input_len is None:
         return n_tokens
-    return min(n_tokens, kept_len)
+    return min(n_tokens, max_input_len)
 
 
 def sample_texts(
-    documents: Iterable[str], kept_len: int | None, max_tokens: int = MAX_TOKENS, seed: int = 0
+    documents: Iterable[str], max_input_len: int | None, max_tokens: int = MAX_TOKENS, seed: int = 0
 ) -> tuple[list[str], int]:
     """Sample documents; return them in the order of their corpus, and the size of the corpus.
 
     The sample has about `max_tokens` tokens, by `estimated_tokens`. It is a reservoir: each document gets a random key,
-    and the documents with the lowest keys are kept. A model reads at most `kept_len` tokens of a document; None if it
+    and the documents with the lowest keys stay. A model reads at most `max_input_len` tokens of a document; None if it
     reads all.
 
     >>> sample_texts(["a", "b"], None), sample_texts(iter("abcd"), None, max_tokens=4)[1]
@@ -169,7 +169,7 @@ def sample_texts(
     n_tokens = 0
     n_documents = 0
     for text in documents:
-        tokens = estimated_tokens(text, kept_len)
+        tokens = estimated_tokens(text, max_input_len)
         heapq.heappush(kept, (-rng.random(), n_documents, tokens, text))
         n_documents += 1
         n_tokens += tokens

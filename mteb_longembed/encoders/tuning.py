@@ -24,7 +24,7 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import Json
 
 from .backbone import OFFSET
-from .kinds import EmbeddingModel
+from .families import EmbeddingModel
 from .model import LongSentenceTransformer
 
 
@@ -121,7 +121,7 @@ def tune(
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     model.requires_grad_(False)
     kept = torch.cat([torch.ones(table.n_own, dtype=torch.bool), rows_of_base(strategy)])
-    table.keep(table.long.detach())
+    table.store_rows(table.long.detach())
     register_parametrization(table, "weight", KeptRows(table.weight, kept))
     loss = losses.CachedMultipleNegativesRankingLoss(model, scale=100, mini_batch_size=32)
     try:

@@ -57,9 +57,9 @@ def encode_windows(
         raise InputError(
             f"encode_windows takes what extend, load or adapt returned, got a {type(model).__name__}."
         )
-    if model.kind != "dense":
+    if model.family != "dense":
         raise IncompatibleError(
-            f"encode_windows needs a dense base, got a {model.kind} one: use encode_document."
+            f"encode_windows needs a dense base, got a {model.family} one: use encode_document."
         )
     if not model.backbone.text_tokenizer.is_fast:
         raise IncompatibleError(
@@ -103,7 +103,7 @@ def _spans_of(model: LongModelMixin, text: str, poolings: Sequence[Pooling]) -> 
     arrays = []
     for pooling in poolings:
         groups = [torch.arange(len(ids))]
-        if model.kind == "dense":
+        if model.family == "dense":
             (groups,) = vector_tokens(model, [ids], prompt or None, pooling.vectors)
         arrays.append(np.array([_characters(characters[group.numpy()]) for group in groups]))
     return arrays

@@ -83,13 +83,13 @@ def model_meta(resolved: Resolved, find: Find) -> ModelMeta:
     method = resolved.method
     extends = base.extends or base.name
     known = find(extends) or _described_by_files(base)
-    is_dense = base.kind == "dense"
-    kind: str = base.kind
+    is_dense = base.family == "dense"
+    model_type: str = base.family
     if is_dense and resolved.vectors is not None:
-        kind = "late-interaction"
-    is_late = kind == "late-interaction"
+        model_type = "late-interaction"
+    is_late = model_type == "late-interaction"
     if method.fusion:
-        kind = "hybrid"
+        model_type = "hybrid"
     similarity = known.similarity_fn_name
     if is_late:
         similarity = ScoringFunction.MAX_SIM
@@ -108,7 +108,7 @@ def model_meta(resolved: Resolved, find: Find) -> ModelMeta:
         "name": identity.base,
         "revision": identity.revision,
         "experiment_kwargs": identity.experiment,
-        "model_type": [kind],
+        "model_type": [model_type],
         "loader": functools.partial(_load, resolved),
         "max_tokens": resolved.strategy.target_len,
         "adapted_from": known.adapted_from if extends == base.name else extends,

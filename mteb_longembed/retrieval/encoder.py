@@ -18,7 +18,7 @@ from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.encoders.build import load_resolved
 from mteb_longembed.encoders.devices import on_host
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
-from mteb_longembed.encoders.kinds import Kind
+from mteb_longembed.encoders.families import Family
 from mteb_longembed.encoders.model import (
     LongModel,
     LongMultiVectorEncoder,
@@ -59,9 +59,8 @@ class TextEncoder(Protocol):
 
     identity: Identity  #: the name and revision of results
     max_tokens: float | None  #: how many tokens of a text are read
-    kind: Kind
+    family: Family
     similarity: str  #: by sentence-transformers' name; `dot` for several vectors for each text
-    is_late: bool  #: whether a query has several vectors, as in late interaction
     is_scaled: bool  #: whether vectors have length 1
     cuts_windows: bool
     has_several_vectors: bool
@@ -92,9 +91,8 @@ class Encoder:
         resolved = model.resolved
         self.identity = model.identity() if resolved is None else resolved.identity
         self.max_tokens: float | None = model.backbone.strategy.target_len
-        self.kind: Kind = model.kind
+        self.family: Family = model.family
         self.has_several_vectors = isinstance(model, LongMultiVectorEncoder)
-        self.is_late = self.kind == "late-interaction"
         self.similarity = "dot"
         if not isinstance(model, LongMultiVectorEncoder):
             self.similarity = model.similarity_fn_name
@@ -139,7 +137,7 @@ class Encoder:
         """
         if asked not in self._pooled:
             change = self._changed
-            if self.kind != "dense":
+            if self.family != "dense":
                 change = self._whole
             self._pooled[asked] = change(asked)
         return self._pooled[asked]
@@ -175,7 +173,7 @@ class Encoder:
         flat = list(dict.fromkeys(read))
         if not flat:
             return [[] for _ in poolings]
-        if self.kind == "sparse":
+        if self.family == "sparse":
             vectors = self._encode_sparse(flat, role, poolings, documents)
         else:
             vectors = self._encode_dense(flat, role, poolings, documents)
@@ -193,7 +191,11 @@ class Encoder:
         """Return for each pooling the vectors of each text."""
         model = self.model
         options = documents.options
-        if self.is_late and role == "query" and isinstance(model, LongMultiVectorEncoder):
+        if (
+            self.family == "late-interaction"
+            and role == "query"
+            and isinstance(model, LongMultiVectorEncoder)
+        ):
             # queries may need preprocessing that our engine does not have
             arguments = {"show_progress_bar": show_bars(), "batch_size": _BATCH, **options, "task": role}
             done = model.encode(texts, prompt=self._prompt(role, documents), **arguments)
@@ -213,7 +215,7 @@ class Encoder:
 
         So `compare` encodes nothing again after a search, whichever preset that used.
         """
-        cuts = role == "document" and self.kind == "dense" and self.cuts_windows
+        cuts = role == "document" and self.family == "dense" and self.cuts_windows
         if not cuts or self.model.embedding_cache is None or self.has_several_vectors:
             return []
         return [one for one in _FEW if one not in poolings]
@@ -252,17 +254,17 @@ class Encoder:
 
         Corpus weights are not known before the documents are, and sparse vectors are not cached: then there are none.
         """
-        if not poolings or self.kind == "sparse" or any(one.weights for one in poolings):
+        if not poolings or self.family == "sparse" or any(one.weights for one in poolings):
             return set()
         stripped = {text.strip(): text for text in texts}
         engine = self._engine(poolings, "document", documents)
-        return {stripped[text] for text in engine.kept(list(stripped))}
+        return {stripped[text] for text in engine.cached_texts(list(stripped))}
 
     def n_vectors(self, text: str, pooling: Pooling) -> int:
         """Return how many vectors a document will have; 0 if not known. Nothing is encoded."""
-        if self.kind == "sparse":
+        if self.family == "sparse":
             return 0
-        if self.is_late:
+        if self.family == "late-interaction":
             return sum(len(ids) for ids in self.model.backbone.token_ids([text]) or [])
         return 1 if pooling.weights is not None else len(vector_spans(self.model, text, [pooling])[0])
 
@@ -270,7 +272,9 @@ class Encoder:
         """Return the maximum bytes of the vectors of a document of the target length."""
         model = self.model
         strategy = model.backbone.strategy
-        step = self.pooled(pooling).vectors or (1 if self.is_late else strategy.target_len)
+        step = self.pooled(pooling).vectors or (
+            1 if self.family == "late-interaction" else strategy.target_len
+        )
         if step == "window":
             # without special tokens; windows of other strategies are as long as the trained length
             step = strategy.trained_len - 2
@@ -282,8 +286,8 @@ class Encoder:
         prompt = self._prompt(role, documents)
         size = documents.options.get("batch_size", _BATCH)
         engine = Engine(self.model, prompt or None, size, {"task": role}, list(map(self.pooled, poolings)))
-        if self.kind == "dense":
-            engine.keep_in(self.model.embedding_cache)
+        if self.family == "dense":
+            engine.use_cache(self.model.embedding_cache)
         return engine
 
     def _prompt(self, role: Role, documents: Documents) -> str | None:
@@ -313,7 +317,7 @@ def load_encoder(resolved: Resolved, device: str | None = None) -> Encoder:
 def load_for_search(resolved: Resolved, device: str | None = None) -> LongModel:
     """Load the model of a method, with the embedding cache of the environment (`MTEB_LONGEMBED_CACHE`)."""
     model = load_resolved(resolved.plain, device)
-    if model.kind == "dense":  # a vector for each token would take 50 MB per document
+    if model.family == "dense":  # a vector for each token would take 50 MB per document
         model.embedding_cache = EmbeddingCache.from_environment()
     return model
 

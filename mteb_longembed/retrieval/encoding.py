@@ -53,7 +53,7 @@ class Encoding:
         if pooling not in self._stored:
             if self.ours is not None:
                 self.ours.check(pooling)
-            self._stored[pooling] = StoredVectors(pooling, self.encoder.kind)
+            self._stored[pooling] = StoredVectors(pooling, self.encoder.family)
             # one vector per text first: its call also returns the vectors of the others
             self._stored = dict(sorted(self._stored.items(), key=lambda item: item[0].vectors is not None))
         return self._stored[pooling]
@@ -64,7 +64,7 @@ class Encoding:
         Raises:
             IncompatibleError: if the vectors are sparse.
         """
-        if self.encoder.kind == "sparse":
+        if self.encoder.family == "sparse":
             raise IncompatibleError(
                 f"a precision is one of dense vectors, got {precision} with a sparse model: leave it out."
             )

@@ -79,7 +79,7 @@ def search_over(encoding: Encoding, resolved: Resolved) -> Scorer:
     if method.weights or method.whiten:
         parts.insert(0, _vectors(encoding, vectors, replace(method, weights=None, whiten=None)))
     expansion = None
-    if encoding.encoder.kind == "dense":  # others embed no terms
+    if encoding.encoder.family == "dense":  # others embed no terms
         expansion = QueryExpansion(partial(encoding.text_rows, parts[0].stored))
     # BM25 scores by sentence if the vectors do, and the model itself expands queries
     bm25 = Method(MTEB_BM25, None, window=WINDOW)
@@ -91,8 +91,8 @@ def search_over(encoding: Encoding, resolved: Resolved) -> Scorer:
 
 
 def _vectors(encoding: Encoding, vectors: Vectors | None, method: Method) -> VectorScorer:
-    kind = SparseScorer if encoding.encoder.kind == "sparse" else VectorScorer
-    return kind(encoding, vectors, method)
+    scorer = SparseScorer if encoding.encoder.family == "sparse" else VectorScorer
+    return scorer(encoding, vectors, method)
 
 
 # ---- BM25 ------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def make_bm25(method: Method, device: str | None = None) -> Index:
     if method.is_lexical:
         return Index.of_bm25(method)
     model = make_scorer(method.encoder, device)
-    if not isinstance(model, Index) or model.shown is None or model.shown.encoding.encoder.kind != "dense":
+    if not isinstance(model, Index) or model.shown is None or model.shown.encoding.encoder.family != "dense":
         raise IncompatibleError(
             f"{LEXICAL} needs a dense model, which has one vector for a term, got {method.encoder!r}: give another "
             f"model, or use bm25:{LEXICAL_SETTINGS}."

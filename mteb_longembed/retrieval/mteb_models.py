@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.devices import on_host
-from mteb_longembed.encoders.kinds import Kind
+from mteb_longembed.encoders.families import Family
 from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.errors import HubError, LongEmbedError, ModelError
@@ -106,8 +106,7 @@ class MTEBEncoder(Identified):
         encoder: mteb's encoder.
     """
 
-    kind: Kind = "dense"
-    is_late = False
+    family: Family = "dense"
     is_scaled = False
     cuts_windows = False
     has_several_vectors = False

@@ -51,9 +51,9 @@ def _checked(returned: Any, shape: tuple[int, int], scorer: Scorer) -> np.ndarra
         ) from None
     if scores.shape != shape or scores.dtype.kind not in "fiu":
         size = " x ".join(map(str, scores.shape)) or "no"
-        kind = f"a {type(returned).__name__} of {size} {scores.dtype} values"
+        shown = f"a {type(returned).__name__} of {size} {scores.dtype} values"
         raise DataError(
-            f"{_rule(scorer, shape)}, got {kind}: give each query a score for each document, in the order of `fit`."
+            f"{_rule(scorer, shape)}, got {shown}: give each query a score for each document, in the order of `fit`."
         )
     if np.isnan(scores).any() or np.isposinf(scores).any():
         raise DataError(

@@ -31,7 +31,7 @@ def recommended(name: str) -> str:
         return name  # mteb may know it, or raises the error
     if base.saved_strategy is not None:
         return name  # it is extended already
-    averages = base.kind == "dense" and base.pooling in (None, "mean")
+    averages = base.family == "dense" and base.pooling in (None, "mean")
     preset = RECOMMENDED if averages else WITHOUT_AVERAGES
     return f"{name}+{preset}"
 

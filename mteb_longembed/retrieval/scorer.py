@@ -69,8 +69,8 @@ class Documents:
 
         Without a task it is the prompt of a retrieval.
         """
-        name, kind = (None, "Retrieval") if self.task is None else (self.task.name, self.task.type)
-        for key in (f"{name}-{role}", name, f"{kind}-{role}", kind, role):
+        name, task = (None, "Retrieval") if self.task is None else (self.task.name, self.task.type)
+        for key in (f"{name}-{role}", name, f"{task}-{role}", task, role):
             if key is not None and key in (prompts or {}):
                 return (prompts or {})[key]
         return None

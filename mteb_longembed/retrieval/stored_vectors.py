@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mteb_longembed.encoders.kinds import Kind
+from mteb_longembed.encoders.families import Family
 from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.values import Precision
 
@@ -21,12 +21,12 @@ class StoredVectors:
 
     Args:
         pooling: their pooling.
-        kind: the kind of the model.
+        family: the family of the model.
     """
 
-    def __init__(self, pooling: Pooling, kind: Kind = "dense") -> None:
+    def __init__(self, pooling: Pooling, family: Family = "dense") -> None:
         self.pooling = pooling
-        self.kind = kind
+        self.family = family
         #: How the vectors are stored. `int8` loses nothing in late interaction, where vectors are many.
         self.precision: Precision = "int8" if pooling.late else "fp32"
         self.forget()
@@ -34,9 +34,9 @@ class StoredVectors:
     def forget(self) -> None:
         """Forget all vectors."""
         self.rows: Any = CorpusVectors(self.precision)
-        if self.kind == "sparse":
+        if self.family == "sparse":
             self.rows = SparseVectors()
-        elif self.kind == "late-interaction" and self.pooling.vectors is not None:
+        elif self.family == "late-interaction" and self.pooling.vectors is not None:
             self.rows = WindowTokens(self.precision)
         #: The characters of each vector; of vectors of tokens or terms, and of other models, one span a document.
         self.spans = DocumentSpans()
@@ -50,7 +50,7 @@ class StoredVectors:
         """Add documents. A failed call may leave rows without spans: call `keep_first`."""
         self.rows.append([one.rows for one in documents])
         spans = [one.spans for one in documents]
-        if self.kind == "dense":
+        if self.family == "dense":
             spans = [np.broadcast_to(one.spans, (len(one.rows), 2)) for one in documents]
         self.spans.append(spans)
 

@@ -56,15 +56,16 @@ class VectorScorer:
             )
         self.encoding = encoding
         self.method = method
+        is_late_interaction = encoder.family == "late-interaction"
         #: Whether each token of a query finds its best vector of a document.
-        self.matches_tokens = method.query == "tokens" or encoder.is_late
-        pooling = Pooling(vectors, method.weights, late=self.matches_tokens and not encoder.is_late)
+        self.matches_tokens = method.query == "tokens" or is_late_interaction
+        pooling = Pooling(vectors, method.weights, late=self.matches_tokens and not is_late_interaction)
         #: The vectors in the pooling.
         self.stored = encoding.vectors(pooling)
         #: Whether a document has several vectors.
         self.has_several_vectors = encoder.has_several_vectors or vectors is not None
         #: Whether the best vector of a document is its passage.
-        self.shows_vectors = self.has_several_vectors and not encoder.is_late
+        self.shows_vectors = self.has_several_vectors and not is_late_interaction
         #: The vectors that the whitening is fitted on.
         self._fitted_on = self.stored
         if method.whiten and encoder.cuts_windows and not self.has_several_vectors:

@@ -56,7 +56,7 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     encoded = model.encode_document(texts, show_progress_bar=False)
     assert counted.vectors == np.mean([len(np.atleast_2d(np.asarray(rows))) for rows in encoded])
 
-    target = model.backbone.kept_len
+    target = model.backbone.max_input_len
     around = len(model.tokenizer(prompt)["input_ids"])  # special tokens and the prompt
     lengths = [len(model.tokenizer(prompt + text)["input_ids"]) for text in texts]
     assert counted.tokens == sum(min(n, target) for n in lengths)

@@ -149,7 +149,7 @@ def test_a_saved_model_is_the_same(base, tmp_path):
     model = extended(base, "pcw", overlap=3)
     model.save_pretrained(str(tmp_path / "saved"))
     read = load(tmp_path / "saved", device="cpu")
-    assert isinstance(read, LongMultiVectorEncoder) and read.kind == "late-interaction"
+    assert isinstance(read, LongMultiVectorEncoder) and read.family == "late-interaction"
     assert equal(read.encode_document(LONG), model.encode_document(LONG))
     assert equal(read.encode_query(SHORT), model.encode_query(SHORT))
 

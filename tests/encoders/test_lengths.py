@@ -15,7 +15,7 @@ from tests import tiny
 
 TEXTS = [tiny.text(60, 1), tiny.text(20, 2), tiny.text(9, 3)]
 #: The kinds of folders, and the class of sentence-transformers that opens each.
-KINDS: dict[str, tuple[Callable[[Path], Path], type]] = {
+STOCK_CLASSES: dict[str, tuple[Callable[[Path], Path], type]] = {
     "dense": (lambda folder: tiny.saved("bert", folder), SentenceTransformer),
     "dense from padding": (lambda folder: tiny.saved("roberta", folder), SentenceTransformer),
     "rotary": (lambda folder: tiny.saved("modernbert", folder), SentenceTransformer),
@@ -59,9 +59,9 @@ def check_like_stock(folder: Path, kind: type, length: int) -> None:
         assert got == pytest.approx(want, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", STOCK_CLASSES)
 def test_a_model_that_is_loaded_shortened_and_saved_again_keeps_its_limit(name: str, tmp_path: Path) -> None:
-    make, kind = KINDS[name]
+    make, kind = STOCK_CLASSES[name]
     model = kind(str(make(tmp_path)), device="cpu")
     model.max_seq_length = 12
     if hasattr(model, "model_card_data"):
@@ -70,9 +70,9 @@ def test_a_model_that_is_loaded_shortened_and_saved_again_keeps_its_limit(name: 
     check_like_stock(tmp_path / "again", kind, 12)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", STOCK_CLASSES)
 def test_the_limit_of_a_tokenizer_counts_and_never_exceeds_the_table(name: str, tmp_path: Path) -> None:
-    make, kind = KINDS[name]
+    make, kind = STOCK_CLASSES[name]
     folder = make(tmp_path)
     read = next(folder.rglob("tokenizer_config.json"))
     change(read, model_max_length=9)

@@ -84,7 +84,7 @@ def test_a_text_beyond_the_target_is_refused_in_one_sentence(kind, key, tmp_path
     with pytest.raises(InputError, match=r"at most 64 tokens, .* got 100: set max_seq_length to at most 64"):
         model.encode(tiny.text(100))
     model.max_seq_length = 20
-    assert model.backbone.kept_len == 20
+    assert model.backbone.max_input_len == 20
 
 
 # ---- several processes -------------------------------------------------------------------------------------

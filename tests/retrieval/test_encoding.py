@@ -147,7 +147,7 @@ def test_the_similarity_is_the_model_s_own_or_else_what_its_description_says(
     )
     of_mteb = MTEBEncoder(encoder)
     assert of_mteb.similarity == similarity
-    assert not (of_mteb.is_scaled or of_mteb.is_late or of_mteb.cuts_windows)
+    assert not (of_mteb.is_scaled or of_mteb.cuts_windows) and of_mteb.family == "dense"
     encoded = Encoding(of_mteb)
     one = encoded.vectors(Pooling())
     assert encoded.vectors(Pooling()) is one and encoded.vectors(Pooling(late=True)) is not one

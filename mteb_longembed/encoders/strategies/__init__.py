@@ -31,13 +31,13 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
-def algorithm_of(kind: type[Strategy]) -> str:
+def algorithm_of(strategy: type[Strategy]) -> str:
     """Return the version of a strategy's algorithm. A custom strategy has a hash of its code after `ALGORITHM`."""
-    if kind.__module__.startswith(__name__):
+    if strategy.__module__.startswith(__name__):
         return ALGORITHM
     try:
-        text = inspect.getsource(kind)
+        text = inspect.getsource(strategy)
     except (OSError, TypeError):  # typed in a shell
-        codes = [value.__code__ for value in vars(kind).values() if isinstance(value, FunctionType)]
+        codes = [value.__code__ for value in vars(strategy).values() if isinstance(value, FunctionType)]
         text = repr([(code.co_name, code.co_code, code.co_consts) for code in codes])
     return f"{ALGORITHM}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -74,8 +74,8 @@ class Strategy(Validated):
         self.check()
 
     @classmethod
-    def _rule(cls, name: str, rule: str, given: Mapping[str, object]) -> str:
-        return f"{cls.KEY}'s {super()._rule(name, rule, given)}"
+    def _must_be(cls, name: str, rule: str, given: Mapping[str, object]) -> str:
+        return f"{cls.KEY}'s {super()._must_be(name, rule, given)}"
 
     @classmethod
     def default_target_len(cls, trained_len: int) -> int:
@@ -85,8 +85,8 @@ class Strategy(Validated):
     @classmethod
     def declared(cls) -> Settings:
         """Return the strategy's own parameters, without the two lengths, and their types."""
-        kinds = hints(cls)  # type: ignore[arg-type]  # mypy confuses the hash of an instance with the hash of its class
-        return dict(list(kinds.items())[2:])
+        types = hints(cls)  # type: ignore[arg-type]  # mypy confuses the hash of an instance with the hash of its class
+        return dict(list(types.items())[2:])
 
     @cached_property
     def settings(self) -> dict[str, object]:

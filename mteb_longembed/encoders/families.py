@@ -1,4 +1,4 @@
-"""The kinds of models: dense, late interaction, sparse."""
+"""The families of models: dense, late interaction, sparse."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,21 +11,21 @@ from .vectors import GroupByDocument
 #: A model that embeds texts.
 EmbeddingModel = SentenceTransformer | MultiVectorEncoder | SparseEncoder
 #: What a base returns for a text: one dense vector, a vector per token, or a weight per term of its vocabulary.
-Kind = Literal["dense", "late-interaction", "sparse"]
-#: The class of sentence-transformers for each kind of base.
-KINDS: dict[Kind, type[EmbeddingModel]] = {
+Family = Literal["dense", "late-interaction", "sparse"]
+#: The class of sentence-transformers for each family.
+STOCK_CLASSES: dict[Family, type[EmbeddingModel]] = {
     "dense": SentenceTransformer,
     "late-interaction": MultiVectorEncoder,
     "sparse": SparseEncoder,
 }
-#: The entry `model_type` of config_sentence_transformers.json, or parts of the class names of modules -> the kind.
+#: The entry `model_type` of config_sentence_transformers.json, or parts of the class names of modules -> the family.
 #: `ColBERT` is PyLate's, and `GroupByDocument` is in our dense models with several vectors.
-_TYPES: dict[str, Kind] = {
+_TYPES: dict[str, Family] = {
     "SparseEncoder": "sparse",
     "MultiVectorEncoder": "late-interaction",
     "ColBERT": "late-interaction",
 }
-_MODULES: dict[str, Kind] = {
+_MODULES: dict[str, Family] = {
     "GroupByDocument": "dense",
     "sparse_encoder.": "sparse",
     "multi_vector_encoder.": "late-interaction",
@@ -33,15 +33,15 @@ _MODULES: dict[str, Kind] = {
 }
 
 
-def kind_of_modules(types: Sequence[str], model_type: object) -> Kind:
-    """Infer the kind of a base from the classes of its modules and from `model_type`."""
+def family_of_modules(types: Sequence[str], model_type: object) -> Family:
+    """Infer the family of a base from the classes of its modules and from `model_type`."""
     shown = " ".join(types)
-    by_modules = [kind for part, kind in _MODULES.items() if part in shown]
+    by_modules = [family for part, family in _MODULES.items() if part in shown]
     return (by_modules or [_TYPES.get(str(model_type), "dense")])[0]
 
 
-def kind_of_loaded(model: BaseModel) -> Kind:
-    """Return the kind of a loaded model; dense for our models with several vectors of a dense base."""
+def family_of(model: BaseModel) -> Family:
+    """Return the family of a loaded model; dense for our models with several vectors of a dense base."""
     if isinstance(model[-1], GroupByDocument):
         return "dense"
-    return next(kind for kind, owner in KINDS.items() if isinstance(model, owner))
+    return next(family for family, owner in STOCK_CLASSES.items() if isinstance(model, owner))
