@@ -6,7 +6,7 @@ import copy
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -46,7 +46,7 @@ _SUCCESSORS = {
 Part = Literal["base", "vectors", "search", "bm25"]
 
 
-def _about(meaning: str, *of: Part) -> dict[str, Any]:
+def _about(meaning: str, *of: Part) -> Settings:
     """Describe a setting: what it means, and what it belongs to. Its name and type are the field's."""
     return {"help": meaning, "of": of}
 

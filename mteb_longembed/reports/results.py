@@ -8,12 +8,11 @@ needs no torch.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.files import printable, read_json
+from mteb_longembed.files import Json, printable, read_json
 from mteb_longembed.names import name_of, revision_of
 from mteb_longembed.values import read_tokens
 
@@ -45,7 +44,7 @@ def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]
     Raises:
         InputError: if a folder does not exist.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Json] = []
     problems = []
     for folder in map(Path, folders):
         if not folder.exists():
@@ -70,7 +69,7 @@ def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]
     return frame.loc[~is_left_out, [*COLUMNS]].reset_index(drop=True), problems
 
 
-def _read_results(path: Path) -> list[dict[str, Any]]:
+def _read_results(path: Path) -> list[Json]:
     """Read the rows of a result file, one for each split."""
     result = read_json(path)
     scores = result.get("scores")
@@ -98,14 +97,14 @@ def _read_results(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _read_model(folder: Path) -> dict[str, Any]:
+def _read_model(folder: Path) -> Json:
     """Read `model_meta.json` beside a result. Only experiments with a strategy have another base."""
     try:
-        meta: dict[str, Any] = read_json(folder / "model_meta.json")
-        experiment: dict[str, Any] = dict(meta.get("experiment_kwargs") or {})
+        meta: Json = read_json(folder / "model_meta.json")
+        experiment: Json = dict(meta.get("experiment_kwargs") or {})
         name = printable(name_of(str(meta["name"]), experiment))
         revision = printable(revision_of(meta.get("revision") or folder.name, experiment))
-        model: dict[str, Any] = {"model": name, "revision": revision, "base": name}
+        model: Json = {"model": name, "revision": revision, "base": name}
         model |= {"strategy": "none", "target": None}
         if "strategy" in experiment:
             model["base"] = printable(str(meta["name"]))

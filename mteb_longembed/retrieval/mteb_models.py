@@ -21,6 +21,7 @@ from mteb_longembed.encoders.families import Family
 from mteb_longembed.encoders.method import Method
 from mteb_longembed.encoders.pooling import Pooling
 from mteb_longembed.errors import HubError, LongEmbedError, ModelError
+from mteb_longembed.files import Json
 from mteb_longembed.hub import hub_answers, offline_without_hub, translate_hub_errors, unreachable
 from mteb_longembed.names import Identity
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
@@ -180,6 +181,6 @@ class ForeignSearch(Identified):
         """Return whole documents: mteb's searches have no passages."""
         return whole_documents(self._documents, indices)
 
-    def _options(self, documents: Documents) -> dict[str, Any]:
+    def _options(self, documents: Documents) -> Json:
         where = {"hf_split": "test", "hf_subset": "default", "num_proc": None}
         return {"task_metadata": _metadata(documents), "encode_kwargs": dict(documents.options), **where}

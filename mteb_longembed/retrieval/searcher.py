@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import pyarrow
@@ -18,7 +18,7 @@ import pyarrow.compute
 from mteb_longembed.data.look import unread
 from mteb_longembed.data.stored_texts import Texts, merged, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
-from mteb_longembed.files import counted
+from mteb_longembed.files import Json, counted
 from mteb_longembed.given import read_given, read_pairs, with_text
 from mteb_longembed.sentences import CHARS_PER_TOKEN
 from mteb_longembed.values import ENGLISH
@@ -265,7 +265,7 @@ class Searcher:
         return bool(self.name) and self.index is not None
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Json:
         """The name, revision, versions and language that determine an index of the same documents."""
         index = self._savable()
         language = self._documents.language

@@ -20,7 +20,6 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow
@@ -245,19 +244,15 @@ class Writer:
                 ) from error
             raise
 
-    def commit(self, **fields: Any) -> Reader:
+    def commit(self, **fields: object) -> Reader:
         """Make the new version the current one, and return it. Versions without a segment of it are removed.
 
         Args:
             fields: the fields of `Manifest` that describe the documents and the scorer.
         """
-        manifest = Manifest(
-            format=FORMAT,
-            build=self.build,
-            version=self.version,
-            settings=self.settings,
-            files=self._entries,
-            **fields,
+        own = {"format": FORMAT, "build": self.build, "version": self.version}
+        manifest = Manifest.model_validate(
+            {**own, "settings": self.settings, "files": self._entries, **fields}
         )
         part = self.folder / self._own / f"index{_ENDING}"
         with part.open("w", encoding="utf-8") as stream:

@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 import mteb_longembed as longembed
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.codecs import CODECS, EightBits, FourBits
+from mteb_longembed.retrieval.storage import Reader
 from mteb_longembed.retrieval.vectors import CorpusVectors, document_scores
 from mteb_longembed.values import Precision
 from tests import tiny
@@ -145,6 +146,16 @@ def test_query_tokens_are_stored_in_eight_bits_and_others_exactly_unless_asked(
         scores[tail, precision] = opened.scorer.scores(query)
     assert scores[late, None] == pytest.approx(scores[late, "fp32"], abs=0.01)
     assert scores[late, "4bit"] == pytest.approx(scores[late, "fp32"], abs=0.1)
+
+
+@pytest.mark.parametrize(("precision", "stored"), [(None, "uint8"), ("fp32", "float32"), ("4bit", "uint8")])
+def test_a_hybrid_stores_the_vectors_of_terms_in_eight_bits_unless_its_vectors_are_exact(
+    precision: Precision | None, stored: str, folder: Path, tmp_path: Path
+) -> None:
+    made = longembed.search(f"{folder}+hybrid@64:vectors=4", device="cpu", precision=precision)
+    made.add(["a", "b"], [tiny.text(30, 1), tiny.text(40, 2)])
+    made.save(tmp_path / "index")
+    assert Reader(tmp_path / "index").arrays("expansion")["vectors"].dtype == stored
 
 
 def test_a_precision_without_effect_is_refused(folder: Path) -> None:

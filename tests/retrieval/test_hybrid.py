@@ -14,17 +14,22 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.method import LEXICAL_WEIGHT, Method
 from mteb_longembed.names import MTEB_BM25, Identity
 from mteb_longembed.plugin.search import MTEBSearch
+from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.expansion import QueryExpansion
 from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.mteb_models import MTEBEncoder
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.scores import LEAST, lexical_evidence, spread, surprise
+from mteb_longembed.retrieval.temperature import LEAST_OF_FEW
+from mteb_longembed.retrieval.vector_scorer import VectorScorer
 from tests.own_data import terms_of
 from tests.retrieval.test_expansion import Model
 from tests.retrieval.test_passage_bm25 import DOCUMENTS, QUERIES, VOCABULARY, slow_matches, slow_scores
 from tests.retrieval.test_searching import QUERIES as ASKED
 from tests.retrieval.test_searching import WHERE, corpus
+from tests.retrieval.test_vector_scorer import WordVectors
 
 SIZE = 4
 
@@ -175,3 +180,41 @@ def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(fo
         searcher.search(ASKED["text"][0])
         found.append(searcher.scorer.vectors[0].temperature)  # type: ignore[attr-defined]
     assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(("n", "are_few"), [(4, True), (5, False)])
+def test_fewer_than_five_different_documents_have_no_distribution_of_scores(n: int, are_few: bool) -> None:
+    words = ["cat", "dog", "cow"]
+    texts = [f"{words[i % 3]} " * (i + 1) + words[(i + 1) % 3] for i in range(n)]
+    documents = Documents(list("abcdefgh"), texts + texts[:1] * (8 - n))
+    indexes = []
+    for method in (Method("m", fusion="bm25"), Method("m", fusion="bm25", vectors=4, query="tokens")):
+        lexical = PassageBM25(Method(MTEB_BM25, None, window=SIZE))
+        vectors = [VectorScorer(Encoding(MTEBEncoder(WordVectors())), None, method)]
+        indexes.append(Index(Identity("org/vectors", "1"), vectors, lexical))
+    for index, matches_tokens in zip(indexes, (False, True), strict=True):
+        index.fit(documents)
+        (part,) = index.vectors
+        scores = part.scores(["cat dog", "cow"])
+        dense = surprise(scores, few=are_few)
+        if not matches_tokens:
+            dense = scores / part.temperature
+        assert index.lexical is not None
+        evidence = lexical_evidence(index.lexical.log_odds(["cat dog", "cow"]), few=are_few)
+        assert index.scores(["cat dog", "cow"]) == pytest.approx(dense + LEXICAL_WEIGHT * evidence, abs=1e-4)
+        other = lexical_evidence(index.lexical.log_odds(["cat dog", "cow"]), few=not are_few)
+        assert evidence != pytest.approx(other, abs=1e-3)
+
+
+def test_the_last_vectors_have_the_passages() -> None:
+    parts: list[Any] = [Mock(), Mock()]
+    index = Index(Identity("org/vectors", "1"), parts, PassageBM25())
+    assert index.passages(["a"], [[0]]) is parts[1].passages.return_value
+
+
+@pytest.mark.parametrize(("n", "least"), [(4, LEAST_OF_FEW), (5, LEAST)])
+def test_equal_scores_of_few_documents_have_a_temperature_of_their_own(n: int, least: float) -> None:
+    method = Method("m", fusion="bm25")
+    part = VectorScorer(Encoding(MTEBEncoder(WordVectors())), None, method)
+    part.encoding.fit(Documents(list("abcde"[:n]), ["cat " * (number + 1) for number in range(n)]))
+    assert part.temperature == pytest.approx(least)
