@@ -24,9 +24,13 @@ TESTS = {
     "evaluation/split.py": "tests/evaluation/test_split.py tests/data/test_task.py",
     "encoders/weights.py": "tests/encoders/test_adapt.py",
     "encoders/whitening.py": "tests/encoders/test_adapt.py",
-    "retrieval/hybrid.py": "tests/retrieval/test_hybrid.py",
+    "retrieval/index.py": (
+        "tests/retrieval/test_hybrid.py tests/retrieval/test_coarse.py tests/retrieval/test_vector_scorer.py"
+    ),
     "retrieval/temperature.py": "tests/retrieval/test_temperature.py",
-    "retrieval/joining.py": "tests/retrieval/test_vectors.py",
+    "retrieval/scores.py": (
+        "tests/retrieval/test_scores.py tests/retrieval/test_hybrid.py tests/retrieval/test_vectors.py"
+    ),
     "retrieval/postings.py": "tests/retrieval/test_postings.py",
     "retrieval/expansion.py": "tests/retrieval/test_expansion.py",
     "retrieval/vectors.py": "tests/retrieval/test_vectors.py",
@@ -36,17 +40,18 @@ TESTS = {
         "tests/retrieval/test_vector_scorer.py tests/retrieval/test_searching.py "
         "tests/retrieval/test_sparse_scorer.py::test_one_pass_gives_vectors_of_documents_and_of_windows"
     ),
-    "retrieval/pass_scorer.py": "tests/retrieval/test_pass_scorer.py tests/retrieval/test_vector_scorer.py",
     "retrieval/sparse_scorer.py": "tests/retrieval/test_sparse_scorer.py",
     "retrieval/sparse_vectors.py": "tests/retrieval/test_sparse_scorer.py",
     "retrieval/encoding.py": (
         "tests/retrieval/test_encoding.py tests/retrieval/test_vector_scorer.py "
         "tests/retrieval/test_sparse_scorer.py tests/retrieval/test_searching.py"
     ),
-    "retrieval/representation.py": (
+    "retrieval/encoder.py": (
         "tests/retrieval/test_encoding.py tests/retrieval/test_vector_scorer.py tests/retrieval/test_sparse_scorer.py "
         "tests/retrieval/test_searching.py"
     ),
+    "retrieval/coarse.py": "tests/retrieval/test_coarse.py",
+    "retrieval/codecs.py": "tests/retrieval/test_codecs.py",
     "retrieval/analyzer.py": "tests/retrieval/test_analyzer.py",
     "retrieval/passage_bm25.py": (
         "tests/retrieval/test_passage_bm25.py tests/retrieval/test_hybrid.py "

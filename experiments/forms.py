@@ -10,7 +10,6 @@ forms from the same two matrices, so that a row differs from the next one in the
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +25,7 @@ from mteb_longembed.evaluation.resampling import resample
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.retrieval.encoder import load_encoder
 from mteb_longembed.retrieval.encoding import Encoding
-from mteb_longembed.retrieval.make import search_over
+from mteb_longembed.retrieval.make import index_over
 from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
 from mteb_longembed.retrieval.scores import lexical_evidence, spread, surprise
 from mteb_longembed.retrieval.temperature import pseudo_queries
@@ -91,10 +90,11 @@ def matrices(split: Split, name: str) -> dict[tuple[str, str], np.ndarray]:
     resolved = resolve(Method.parse(name))
     encoding = Encoding(load_encoder(resolved))
     fused = replace(resolved, method=replace(resolved.method, vectors="window", fusion="bm25"))
-    hybrid: Any = search_over(encoding, fused)
+    hybrid = index_over(encoding, fused)
     parts = {title: VectorScorer(encoding, *given) for title, given in VECTORS.items()}
     queries = list(split.judged_queries.values())
     hybrid.fit(split.documents)  # all vectors of the encoding
+    assert hybrid.lexical is not None
     lexical = hybrid.lexical.log_odds(queries)
     sampled = pseudo_queries(split.documents.texts)
     found = {}

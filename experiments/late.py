@@ -106,8 +106,8 @@ def smaller(folder: Path, model: Path) -> None:
     """Print quality, agreement and bytes of smaller chunk vectors on a collection."""
     searcher = longembed.search(f"{model}+late")
     searcher.read(folder / "corpus.jsonl")
-    scorer = searcher.vectors
-    assert scorer is not None
+    assert searcher.index is not None and searcher.index.shown is not None
+    scorer = searcher.index.shown
     texts = dict(searcher.texts())
     index = {key: number for number, key in enumerate(texts)}
     queries = read_queries(folder / "queries.jsonl")

@@ -115,8 +115,8 @@ def queries(args: argparse.Namespace) -> None:
             asked.append(fitting[rng.integers(len(fitting))])
     searcher = longembed.search(f"{args.model}+late")
     searcher.add(["a"], ["The key is under the mat."])
-    assert searcher.vectors is not None
-    rows, counts = searcher.vectors._query_vectors(asked)
+    assert searcher.index is not None and searcher.index.shown is not None
+    rows, counts = searcher.index.shown._query_vectors(asked)
     np.savez(args.to, rows=rows, counts=counts)
 
 

@@ -31,7 +31,8 @@ from mteb_longembed.names import MTEB_BM25
 from mteb_longembed.retrieval.encoder import load_encoder
 from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.expansion import QueryExpansion
-from mteb_longembed.retrieval.make import WINDOW, search_over
+from mteb_longembed.retrieval.index import Index
+from mteb_longembed.retrieval.make import WINDOW, index_over
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scores import lexical_evidence, surprise
 
@@ -106,10 +107,10 @@ def matrices(split: Split, model: str) -> dict[str, np.ndarray]:
 
     bare = resolve(Method(model))
     encoding = Encoding(load_encoder(bare))
-    base: Any = search_over(encoding, bare)
+    base = index_over(encoding, bare)
     base.fit(documents)
     found["base"] = base.scores(queries)
-    expansion = Ruled(lambda terms: encoding.text_rows(base.shown.stored, terms))
+    expansion = Ruled(lambda terms: encoding.text_rows(base.vectors[0].stored, terms))
     lexical = PassageBM25(plain, expansion=expansion)
     lexical.fit(documents)
     for rule in by_rule(lexical, expansion):
@@ -119,8 +120,8 @@ def matrices(split: Split, model: str) -> dict[str, np.ndarray]:
     cut = resolve(Method(model, "pcw", reach))
     windowed = Encoding(load_encoder(cut))
 
-    def over(**settings: Any) -> Any:
-        return search_over(windowed, replace(cut, method=replace(cut.method, **settings)))
+    def over(**settings: Any) -> Index:
+        return index_over(windowed, replace(cut, method=replace(cut.method, **settings)))
 
     windows = over(vectors="window")
     late = over(vectors=16, query="tokens")
@@ -128,10 +129,10 @@ def matrices(split: Split, model: str) -> dict[str, np.ndarray]:
     windowed.fit(documents)
     found["windows"] = windows.scores(queries)
     found["late"] = late.scores(queries)
-    found["temperature"] = np.array([[fused.shown.temperature]])
-    expansion = Ruled(lambda terms: windowed.text_rows(late.shown.stored, terms))
+    found["temperature"] = np.array([[fused.vectors[0].temperature]])
+    expansion = Ruled(lambda terms: windowed.text_rows(late.vectors[0].stored, terms))
     lexical = PassageBM25(plain, expansion=expansion)
-    lexical.store_as(late.shown.stored.precision)
+    lexical.store_as(late.vectors[0].stored.precision)
     lexical.fit(documents)
     for rule in by_rule(lexical, expansion):
         found[f"odds/{rule}"] = lexical.log_odds(queries)

@@ -1,11 +1,13 @@
 """Values of names and settings: parse them by annotated types, and format them. No torch, no mteb."""
 
 import functools
+import inspect
 import re
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
+from inspect import Parameter
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -53,6 +55,25 @@ def read(name: str, annotation: object, value: object) -> Any:
         raise InputError(f"{name} must be {_rule(annotation)}, got {value!r}.") from None
 
 
+class _Signature:
+    """The signature of a class, by the fields of the dataclass that it becomes."""
+
+    def __get__(self, instance: object, owner: Any) -> inspect.Signature:
+        return _signature(owner)
+
+
+@functools.cache
+def _signature(owner: Any) -> inspect.Signature:
+    parameters = []
+    for field in fields(owner):
+        default = field.default
+        if default is MISSING:
+            default = Parameter.empty if field.default_factory is MISSING else field.default_factory
+        how = Parameter.KEYWORD_ONLY if field.kw_only else Parameter.POSITIONAL_OR_KEYWORD
+        parameters.append(Parameter(field.name, how, default=default, annotation=field.type))
+    return inspect.Signature(parameters)
+
+
 class Validated:
     """Base of frozen dataclasses whose values pydantic reads by the annotations of their fields.
 
@@ -64,7 +85,8 @@ class Validated:
         TypeError: if a field has no value, or a value no field.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False, extra="forbid")
+    __signature__ = _Signature()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 
     def __init_subclass__(cls) -> None:
         cls.__init__ = _read_fields  # type: ignore[assignment]  # `dataclass` keeps an __init__ of the class itself
@@ -77,10 +99,7 @@ class Validated:
 
 def _read_fields(settings: Validated, *args: object, **values: object) -> None:
     owner: Any = type(settings)  # else mypy confuses the hash of an instance with the hash of its class
-    annotations = hints(owner)
-    given = dict(zip(annotations, args, strict=False)) | values
-    if len(given) < len(args) + len(values):
-        raise TypeError(f"{owner.__name__} takes one value for each of {', '.join(annotations)}.")
+    given = owner.__signature__.bind(*args, **values).arguments
     # a switch is a number to Python
     switches = {name: "on" if value else "off" for name, value in given.items() if isinstance(value, bool)}
     try:
@@ -90,11 +109,8 @@ def _read_fields(settings: Validated, *args: object, **values: object) -> None:
         if broken["type"] == "value_error":  # of `__post_init__`
             raise broken["ctx"]["error"] from None
         name = str(broken["loc"][0])
-        if name not in given or name not in annotations:
-            raise TypeError(f"{owner.__name__}({name}=): {broken['msg']}.") from None
-        raise InputError(
-            f"{owner._must_be(name, _rule(annotations[name]), given)}, got {given[name]!r}."
-        ) from None
+        rule = owner._must_be(name, _rule(hints(owner)[name]), given)
+        raise InputError(f"{rule}, got {given[name]!r}.") from None
 
 
 @functools.cache

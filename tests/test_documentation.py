@@ -5,6 +5,7 @@ import json
 import os
 import pkgutil
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -253,3 +254,10 @@ def test_every_command_of_a_page_runs_or_names_what_there_is(
     for option, find in (("-t", mteb.get_task), ("-b", mteb.get_benchmark)):
         if option in arguments:
             assert find(arguments[arguments.index(option) + 1])
+
+
+def test_the_nightly_mutations_name_modules_and_tests_that_exist() -> None:
+    tests = runpy.run_path(str(ROOT / ".ci" / "mutations.py"))["TESTS"]
+    for module, own in tests.items():
+        paths = [f"mteb_longembed/{module}", *(path.partition("::")[0] for path in own.split())]
+        assert [path for path in paths if not (ROOT / path).is_file()] == []

@@ -93,12 +93,11 @@ def forecast(searcher: Searcher, corpus: Path, documents: Survey) -> Forecast:
     from mteb_longembed.retrieval.encoding import LOOKED_UP
     from mteb_longembed.word_borders import distinct_words
 
-    scorer = searcher.vectors
+    encoding = None if searcher.index is None else searcher.index.encoding
     has_terms = searcher.index is None or searcher.index.lexical is not None
     n_bytes = float(documents.n_bytes * (1 + _TERMS * has_terms))
-    if scorer is None:
+    if encoding is None:
         return Forecast(len(documents), 0, 0, None, int(n_bytes), documents.n_bytes)
-    encoding = scorer.encoding
     encoder = encoding.ours
     most = None
     if encoder is not None:

@@ -169,8 +169,9 @@ def _print(hits_of: Mapping[str, list[Hit]], searcher: Searcher, *, full: bool) 
     from mteb_longembed.retrieval.passages import excerpt, whole_sentences
 
     scores = None
-    if searcher.vectors is not None and searcher.shows_passages:
-        scores = searcher.vectors.text_scores
+    index = searcher.index
+    if index is not None and index.shown is not None and searcher.shows_passages:
+        scores = index.shown.text_scores
     for query, hits in hits_of.items():
         if len(hits_of) > 1:
             print(query)

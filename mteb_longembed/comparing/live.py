@@ -75,7 +75,10 @@ class Display:
                 self._print_bar()
             return
         stderr = sys.stderr
-        with Live(console=self._console, get_renderable=self._renderable) as shown, _logs_moved(stderr):
+        # what is printed to a file stays there
+        moves = self._console.is_jupyter or is_terminal(sys.stdout)
+        live = Live(console=self._console, get_renderable=self._renderable, redirect_stdout=moves)
+        with live as shown, _logs_moved(stderr):
             try:
                 yield
             finally:
@@ -119,7 +122,8 @@ class Display:
             (row,) = (row for row in rows if row.id == newest)
             print(f"{len(rows)} of {n_all}: {printable(row.label)} {_score(row)}", file=sys.stderr)
             return
-        table = Table(f"{len(rows)} of {n_all} candidates", "score", "standing", box=None)
+        names = Column(f"{len(rows)} of {n_all} candidates", overflow="fold")
+        table = Table(names, "score", "standing", box=None)
         for row in rows:
             table.add_row(printable(row.label), _score(row), row.standing)
         self._table = table

@@ -126,7 +126,8 @@ def _rows_of(source: object, name: str, trec: Sequence[str]) -> Iterator[Row]:
     else:
         kind = type(source).__name__
         raise DataError(
-            f"{name}: expected a file, a folder, a dict, a table, or an iterable of rows or tables, got a {kind}."
+            f"{name}: expected a file, a folder, a dict, a table, or an iterable of rows or tables, got a {kind}: give "
+            "the path of its files, or its rows."
         )
 
 
@@ -169,7 +170,7 @@ def _of_table(source: Table, name: str) -> Iterator[object]:
     elif isinstance(source, ArrowStream):
         yield from _of_stream(source, name)
     else:
-        # of the tables that narwhals knows, only lazy frames are none of the above
+        # narwhals knows only lazy frames besides these
         frame = narwhals.from_native(source).lazy().collect()
         yield from _of_table(frame.to_native(), name)
 

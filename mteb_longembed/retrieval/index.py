@@ -17,6 +17,7 @@ from .scorer import Documents, Identified, Span
 from .scores import lexical_evidence
 
 if TYPE_CHECKING:  # an index of BM25 alone opens without torch
+    from .encoding import Encoding
     from .storage import Reader, Writer
     from .vector_scorer import VectorScorer
 
@@ -35,8 +36,8 @@ class Index(Identified):
     Both parts are bounded. The temperature is at least 0.2 % of the highest score, so `V` is at most about 500; the
     unit of `U` at least 0.2 % of its highest value, so `U` is, too; and a surprisal among N documents at most about
     `50 N`. Fewer than 5 different documents have no distribution to estimate: their temperature is at least 5 % of the
-    highest score, their surprisal is in ordinary standard deviations, and their lexical log-odds have the unit 1. Of
-    a document without a vector, see `scores.py`.
+    highest score, their surprisal is in ordinary standard deviations, and their lexical log-odds have the unit 1. For
+    documents without a vector, see `scores.py`.
 
     Source: both parts are log-odds. BM25 is a sum of them (Robertson and Zaragoza 2009, doi:10.1561/1500000019), and so
         is the cosine of a model with a contrastive loss, divided by its temperature. The forms were chosen by
@@ -68,6 +69,11 @@ class Index(Identified):
         return cls(identity_of_bm25(method), lexical=PassageBM25(method))
 
     @property
+    def encoding(self) -> Encoding | None:
+        """The vectors of all poolings; None for BM25 alone."""
+        return self.vectors[-1].encoding if self.vectors else None
+
+    @property
     def shown(self) -> VectorScorer | None:
         """The vectors whose passages are shown; None for BM25 alone."""
         return self.vectors[-1] if self.vectors else None
@@ -83,31 +89,31 @@ class Index(Identified):
 
     def fit(self, documents: Documents) -> None:
         """Encode documents and count their terms, unless the last call had the same. Others are forgotten."""
-        if self.shown is not None:
-            self.shown.encoding.fit(documents)
+        if self.encoding is not None:
+            self.encoding.fit(documents)
         if self.lexical is not None:
             self.lexical.fit(documents)
 
     def add(self, documents: Documents) -> None:
         """Encode the documents after the previous ones, and count their terms. What was fitted stays.
 
-        A failed call changes nothing.
+        A failed call adds nothing. Every index over an encoding needs every change of it.
         """
         self._settle()
-        if self.shown is not None:
-            self.shown.encoding.add(documents)
+        if self.encoding is not None:
+            self.encoding.add(documents)
         if self.lexical is not None:
             self.lexical.add(documents)
 
     def keep(self, documents: Documents, kept: np.ndarray) -> None:
         """Keep some of the previous documents, bool `[previous documents]`, and what was fitted."""
         self._settle()
+        if self.lexical is not None:  # it may have to read documents, and fail; vectors only go
+            self.lexical.keep(documents, kept)
         for scorer in self.vectors:
             scorer.keep(kept)
-        if self.shown is not None:
-            self.shown.encoding.keep(documents, kept)
-        if self.lexical is not None:
-            self.lexical.keep(documents, kept)
+        if self.encoding is not None:
+            self.encoding.keep(documents, kept)
 
     def _settle(self) -> None:
         """Fit what the present documents determine, before the encoding changes."""
@@ -154,9 +160,10 @@ class Index(Identified):
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Return for each query the best passage of each of its documents: of the last vectors, or of BM25."""
-        shown = self.shown or self.lexical
-        assert shown is not None
-        return shown.passages(queries, indices)
+        if self.vectors:
+            return self.vectors[-1].passages(queries, indices)
+        assert self.lexical is not None
+        return self.lexical.passages(queries, indices)
 
     # ---- saving ------------------------------------------------------------------------------------------
 
@@ -167,11 +174,11 @@ class Index(Identified):
             InputError: if there are no vectors.
             IncompatibleError: if the vectors are sparse.
         """
-        if self.shown is None:
+        if self.encoding is None:
             raise InputError(
                 f"a precision is one of dense vectors, got {precision} with {self.name}: leave it out."
             )
-        self.shown.encoding.store_as(precision)
+        self.encoding.store_as(precision)
         if self.lexical is not None:
             self.lexical.store_as(precision)
 
@@ -184,15 +191,15 @@ class Index(Identified):
         """Write the vectors, BM25, and what was fitted."""
         for number, scorer in enumerate(self.vectors):
             scorer.save(writer, f"scorer-{number}")
-        if self.shown is not None:
-            self.shown.encoding.save(writer)
+        if self.encoding is not None:
+            self.encoding.save(writer)
         if self.lexical is not None:
             self.lexical.save(writer)
 
     def restore(self, reader: Reader, documents: Documents) -> None:
         """Restore what `save` has written."""
-        if self.shown is not None:
-            self.shown.encoding.restore(reader, documents)
+        if self.encoding is not None:
+            self.encoding.restore(reader, documents)
         for number, scorer in enumerate(self.vectors):
             scorer.restore(reader, f"scorer-{number}")
         if self.lexical is not None:

@@ -56,23 +56,29 @@ def is_own(name: str) -> bool:
 
 
 def search_over(encoding: Encoding, resolved: Resolved) -> Scorer:
-    """Return the search over an encoding that a method requests. Its poolings are registered with the encoding.
+    """Return the search over an encoding that a method requests.
 
     A model that compares vectors by another function, such as a distance, is searched as mteb does.
 
     Raises:
         IncompatibleError: if such a model has settings of a search.
     """
+    is_compared = encoding.encoder.similarity in ("cosine", "dot")
+    if is_compared or resolved.method.search or encoding.ours is None:
+        return index_over(encoding, resolved)
+    from .mteb_models import search_as_mteb
+
+    return search_as_mteb(encoding.ours.model, resolved.identity)
+
+
+def index_over(encoding: Encoding, resolved: Resolved) -> Index:
+    """Return the index of an encoding that a method requests. Its poolings are registered with the encoding.
+
+    Raises:
+        IncompatibleError: if the model compares vectors neither by cosine nor by dot product.
+    """
     method = resolved.method
     vectors = resolved.vectors
-    if (
-        encoding.encoder.similarity not in ("cosine", "dot")
-        and not method.search
-        and encoding.ours is not None
-    ):
-        from .mteb_models import search_as_mteb
-
-        return search_as_mteb(encoding.ours.model, resolved.identity)
     parts = [_vectors(encoding, vectors, method)]
     if method.fusion is None:
         return Index(resolved.identity, parts)
@@ -107,14 +113,14 @@ def make_bm25(method: Method, device: str | None = None) -> Index:
     if method.is_lexical:
         return Index.of_bm25(method)
     model = make_scorer(method.encoder, device)
-    if not isinstance(model, Index) or model.shown is None or model.shown.encoding.encoder.family != "dense":
+    encoding = model.encoding if isinstance(model, Index) else None
+    if encoding is None or encoding.encoder.family != "dense":
         raise IncompatibleError(
             f"{LEXICAL} needs a dense model, which has one vector for a term, got {method.encoder!r}: give another "
             f"model, or use bm25:{LEXICAL_SETTINGS}."
         )
-    encoding = model.shown.encoding
     expansion = QueryExpansion(partial(encoding.text_rows, encoding.vectors(Pooling())))
-    return Index(_of_lexical(method, model.identity), lexical=PassageBM25(method, expansion))
+    return Index(_of_lexical(method, encoding.encoder.identity), lexical=PassageBM25(method, expansion))
 
 
 def identity_of(method: Method) -> Identity:

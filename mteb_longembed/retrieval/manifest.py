@@ -11,7 +11,7 @@ from mteb_longembed.errors import IndexFolderError
 from mteb_longembed.files import INDEX, Json, read_json
 
 #: Version of this layout.
-FORMAT = 2
+FORMAT = 3
 
 
 class Segment(BaseModel):
@@ -76,13 +76,14 @@ def read_manifest(folder: Path) -> Manifest:
         raise IndexFolderError(
             f"the index in {folder} must have format {FORMAT}, got {found}: build it again with this version."
         )
-    checksum = content.pop("checksum", None)
+    if content.pop("checksum", None) != _checksum_of(content):
+        raise IndexFolderError(f"{path} is damaged, because its checksum has changed: build the index again.")
     try:
-        if checksum == _checksum_of(content):
-            return Manifest.model_validate(content)
+        return Manifest.model_validate(content)
     except ValidationError:
-        pass
-    raise IndexFolderError(f"{path} is damaged, because its checksum has changed: build the index again.")
+        raise IndexFolderError(
+            f"the index in {folder} was written by another version: build it again with this version."
+        ) from None
 
 
 def _checksum_of(fields: Mapping[str, object]) -> str:

@@ -76,8 +76,8 @@ def search(
 ) -> Searcher:
     """Search your own documents by the name of a model. docs/search.md has recipes for databases.
 
-    `add(ids, texts)` and `read(source)` add documents, `search(query, k=10)` finds them. `protocol` is the same search
-    in mteb's search protocol.
+    `add(ids, texts)` and `read(source)` add documents, `search(query, k=10)` finds them. Its scorer in
+    `mteb_longembed.plugin.search.MTEBSearch` has mteb's search protocol.
 
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without search settings; a folder; or any name that

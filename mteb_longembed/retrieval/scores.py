@@ -1,4 +1,4 @@
-"""Scores as functions of arrays: from vectors to documents, from queries' parts to queries, and as log-odds to a sum.
+"""Scores as functions of arrays: of documents from their vectors, of queries from their parts, and as log-odds.
 
 A document may have no vector, such as one whose tokens a late-interaction model masks. The reductions give it minus
 infinity, and `with_the_rest_last` makes that the lowest finite score of the query.

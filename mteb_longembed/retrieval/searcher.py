@@ -33,6 +33,8 @@ from .storage import Reader, Writer, new_folder, write_lock
 if TYPE_CHECKING:
     from mteb_longembed.data.table import Source
 
+    from .encoding import Encoding
+
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -40,8 +42,9 @@ class Searcher:
     """Documents, and the scorer that finds them. `search` makes one, and `open_index` opens a saved one.
 
     Until it is saved, its texts and vectors are in temporary files. Threads may share it: one call runs at a time.
-    Forked processes may use it too, each with a copy of its own from then on. A saved index can be pickled: another
-    process opens its folder. A failed `add` changes nothing.
+    Forked processes may use it too, each with a copy of its own from then on, if torch and FAISS run in one thread
+    (`OMP_NUM_THREADS=1`): their threads do not survive a fork. A saved index can be pickled: another process opens its
+    folder. A failed `add` changes nothing.
 
     Args:
         scorer: the scorer. It gets only the documents of this searcher.
@@ -69,12 +72,10 @@ class Searcher:
         self._documents = Documents([], [], language or ENGLISH)
         #: The ids of documents without text, which are kept but never found.
         self.empty: list[str] = []
-        #: The scorer, if it is ours; None for one of mteb's own or a custom one.
+        #: The scorer as an index; None for a custom one, and for a search of mteb's own.
         self.index = scorer if isinstance(scorer, Index) else None
-        #: The vectors whose passages are shown; None for BM25 alone and other scorers.
-        self.vectors = None if self.index is None else self.index.shown
-        if self.vectors is not None:
-            self.vectors.finds_windows = passages
+        if self.index is not None and self.index.shown is not None:
+            self.index.shown.finds_windows = passages
         self._lock = threading.RLock()
         #: The version of the saved index whose files are mapped.
         self._saved = saved
@@ -84,7 +85,7 @@ class Searcher:
     @property
     def language(self) -> Language:
         """Stemmer and stop words of the documents' language."""
-        if self.index is not None and self.index.lexical is not None:
+        if len(self._documents) and self.index is not None and self.index.lexical is not None:
             return self.index.lexical.language
         return Language.of(self._documents.language)
 
@@ -96,14 +97,18 @@ class Searcher:
     @property
     def max_tokens(self) -> float | None:
         """How many tokens of a document the model reads; None for all."""
-        return None if self.vectors is None else self.vectors.encoding.encoder.max_tokens
+        return None if self._encoding is None else self._encoding.encoder.max_tokens
 
     @property
     def n_vectors(self) -> int:
         """The number of vectors that are stored, in all poolings; 0 for BM25 alone and custom scorers."""
-        if self.vectors is None:
+        if self._encoding is None:
             return 0
-        return sum(one.rows.n_vectors for one in self.vectors.encoding.stored)
+        return sum(one.rows.n_vectors for one in self._encoding.stored)
+
+    @property
+    def _encoding(self) -> Encoding | None:
+        return None if self.index is None else self.index.encoding
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
@@ -217,7 +222,7 @@ class Searcher:
         """Add a table of documents with text."""
         if not len(new):
             return
-        if self.vectors is not None:
+        if self._encoding is not None:
             characters = pyarrow.compute.utf8_length(new["text"]).to_numpy()
             sentence = unread(characters / CHARS_PER_TOKEN, self.max_tokens)
             if sentence:
@@ -233,12 +238,14 @@ class Searcher:
         if not kept.any():  # the next documents are fitted anew
             self._documents = Documents([], [], self._documents.language)
             self._tables = []
+            if self.index is not None:
+                self.index.fit(self._documents)
             return
         before = [*self._tables, new]
         tables = [stored_texts(compress(pairs(pyarrow.concat_tables(before)), kept))]
         read = self._documents_of(tables)
         if self.index is None:
-            self.scorer.fit(read)
+            self._fit(read)
         else:
             if len(new):
                 self._index(self._documents_of(before))
@@ -251,7 +258,16 @@ class Searcher:
         if len(self._documents) and self.index is not None:
             self.index.add(documents)
         else:
+            self._fit(documents)
+
+    def _fit(self, documents: Documents) -> None:
+        """Fit the scorer, and again to the previous documents if that fails."""
+        try:
             self.scorer.fit(documents)
+        except BaseException:
+            if len(self._documents):
+                self.scorer.fit(self._documents)
+            raise
 
     def _documents_of(self, tables: Sequence[pyarrow.Table]) -> Documents:
         rows = pyarrow.concat_tables(tables)
@@ -408,7 +424,7 @@ class Searcher:
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         documents = self._documents
         lexical = None
-        if self.index is not None and self.vectors is None:
+        if self.index is not None and self.index.encoding is None:
             lexical = self.index.lexical
         rankings = []
         for ranking in best_documents(self.scorer, queries, k, len(documents), documents.texts):

@@ -141,8 +141,8 @@ def test_vectors_for_tokens_of_the_query_are_counted_at_the_precision_of_a_searc
     searcher = mteb_longembed.search(f"{base}+gp@64:query=tokens,vectors=5", device="cpu")
     texts = [tiny.text(40, 1), tiny.text(9, 2)]
     searcher.add(["a", "b"], texts)
-    assert searcher.vectors is not None
-    assert searcher.vectors.stored.rows.n_bytes == searcher.n_vectors * (32 + 4)
+    assert searcher.index is not None and searcher.index.shown is not None
+    assert searcher.index.shown.stored.rows.n_bytes == searcher.n_vectors * (32 + 4)
     assert late.text_bytes > 20
 
 

@@ -104,3 +104,13 @@ def test_a_bar_has_a_total_even_where_fewer_tokens_were_expected(monkeypatch, ca
     with display.shown():
         display.update(1200)
     assert all(" 1.20k/1.20k [" in bar for bar in capsys.readouterr().err.splitlines())
+
+
+def test_what_is_printed_to_a_file_stays_there(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    display = Display(2000, show=True)
+    with display.shown():
+        print("printed by a scorer")
+    assert capsys.readouterr().out == "printed by a scorer\n" and "printed" not in terminal.getvalue()

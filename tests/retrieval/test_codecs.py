@@ -136,11 +136,11 @@ def test_query_tokens_are_stored_in_eight_bits_and_others_exactly_unless_asked(
     ):
         made = longembed.search(f"{folder}{tail}", device="cpu", precision=precision)
         made.add(texts, texts.values())
-        assert made.vectors.stored.rows.precision == stored
+        assert made.index.shown.stored.rows.precision == stored
         name = str(tmp_path / f"{len(scores)}")
         made.save(name)
         opened = longembed.open_index(name, device="cpu")
-        assert opened.vectors.stored.rows.precision == stored
+        assert opened.index.shown.stored.rows.precision == stored
         query = [tiny.text(6, 3)]
         assert opened.scorer.scores(query).tolist() == made.scorer.scores(query).tolist()
         scores[tail, precision] = opened.scorer.scores(query)

@@ -280,7 +280,7 @@ def test_a_folder_that_does_not_fit_is_told_in_one_sentence(folder, tmp_path, mo
             longembed.open_index(where, device="cpu")
         assert "\n" not in str(error.value) and str(error.value).endswith(".")
 
-    refused("must have format 2, got 0: build it again", format=0)
+    refused("must have format 3, got 0: build it again", format=0)
     assert manifest["versions"] == {}  # vectors alone do not depend on BM25
     refused("was built with revision other of .*model.*, got ", revision="other")
     path = where / manifest["files"]["vectors-plain-one.rows"]["segments"][0]["file"]

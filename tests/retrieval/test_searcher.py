@@ -29,6 +29,7 @@ from mteb_longembed.plugin.search import MTEBSearch
 from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.encoder import Encoder
 from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents, Scorer, Span, whole_documents
 from mteb_longembed.retrieval.searcher import Searcher
 from tests import tiny
@@ -120,7 +121,7 @@ def test_a_text_scores_as_it_would_as_a_document(folder: Path, tail: str) -> Non
     texts = {f"d{i}": tiny.text(4, i) for i in range(5)}  # each is one vector
     made.add(list(texts), list(texts.values()))
     (want,) = made.scorer.scores([QUERY])
-    assert np.abs(made.vectors.text_scores(QUERY, list(texts.values())) - want).max() < 1e-5
+    assert np.abs(made.index.shown.text_scores(QUERY, list(texts.values())) - want).max() < 1e-5
 
 
 PARTS = [f"{tiny.text(10, seed)}.".capitalize() for seed in range(8)]
@@ -223,6 +224,29 @@ def test_texts_are_on_disk_and_never_in_memory_as_a_whole() -> None:
     assert len(made) == cast("Any", made.scorer).n == n and peak < 0.4 * n * len(text)
 
 
+def test_an_empty_search_has_its_language_and_keeps_no_vector_of_removed_documents(folder: Path) -> None:
+    made = longembed.search(f"{folder}{FUSED}", device="cpu", language="deu-Latn")
+    assert made.language.code == longembed.search("bm25", language="deu-Latn").language.code == "deu-Latn"
+    made.add(["a", "b"], ["Das Haus.", "Die Boote."])
+    assert made.n_vectors
+    made.remove(["a", "b"])
+    assert (len(made), made.n_vectors, made.language.code) == (0, 0, "deu-Latn")
+
+
+def test_an_interrupt_of_bm25_leaves_a_hybrid_as_it_was(folder: Path, monkeypatch) -> None:
+    made = longembed.search(f"{folder}{FUSED}", device="cpu")
+    made.add(["a", "b", "c"], [tiny.text(9, 1), tiny.text(9, 2), tiny.text(9, 3)])
+    want = made.search(QUERY)
+    made.add(["d"], [tiny.text(9, 4)])
+    with monkeypatch.context() as patched:
+        patched.setattr(PassageBM25, "_count", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            made.remove(["d"])
+    assert len(made.search(QUERY)) == 4
+    made.remove(["d"])
+    assert [hit.id for hit in made.search(QUERY)] == [hit.id for hit in want]
+
+
 def test_a_custom_scorer_is_fitted_again_when_documents_come_and_go() -> None:
     class First:
         """The document with the id that comes first is the best."""
@@ -231,6 +255,8 @@ def test_a_custom_scorer_is_fitted_again_when_documents_come_and_go() -> None:
 
         def fit(self, documents: Documents) -> None:
             self.documents = documents
+            if "full" in documents.ids:
+                raise RuntimeError("no room")
 
         def scores(self, queries: Sequence[str]) -> np.ndarray:
             order = sorted(self.documents.ids)
@@ -241,6 +267,9 @@ def test_a_custom_scorer_is_fitted_again_when_documents_come_and_go() -> None:
 
     made = Searcher(First())
     made.add(["b", "c"], ["one", "two"])
+    assert [hit.id for hit in made.search("x")] == ["b", "c"]
+    with pytest.raises(RuntimeError, match="no room"):
+        made.add(["full"], ["three"])
     assert [hit.id for hit in made.search("x")] == ["b", "c"]
     made.replace(["c", "a"], ["three", "four"])
     made.remove(["b"])

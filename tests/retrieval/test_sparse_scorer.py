@@ -277,7 +277,7 @@ def test_the_passage_is_the_best_short_window_of_the_text_that_is_read(bases, ki
     (hit,) = made.search(QUERIES[0])
     read = longembed.load(f"{bases[kind]}{tail}", device="cpu").max_seq_length
     windows = [hit.passage, text[:300].rsplit(".", 1)[0]]
-    scores = made.vectors.text_scores(QUERIES[0], windows)
+    scores = made.index.shown.text_scores(QUERIES[0], windows)
     assert len(hit.passage) <= 500 and scores[0] >= scores[1]
     assert len(text[: hit.end].split()) <= read
 

@@ -252,7 +252,7 @@ def test_vectors_that_are_compared_by_their_product_are_not_measured(monkeypatch
 
 def test_a_model_whose_tokenizer_has_no_offsets_shows_whole_documents(folder: Path, monkeypatch) -> None:
     searcher = longembed.search(f"{folder}+pi@64:vectors=4", device="cpu")
-    monkeypatch.setattr(type(searcher.vectors.encoding.encoder.model.tokenizer), "is_fast", False)
+    monkeypatch.setattr(type(searcher.index.shown.encoding.encoder.model.tokenizer), "is_fast", False)
     searcher.add(["a", "b"], [tiny.text(40, 1), tiny.text(3, 2)])
     query = tiny.text(40, 1)[-11:]  # the last vector is the best one
     assert [hit.passage == hit.document for hit in searcher.search(query)] == [True, True]
