@@ -1,13 +1,18 @@
 """Settings and environments that all tests share."""
 
+import copy
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
 
+from mteb_longembed.encoders import build
+from mteb_longembed.encoders.base import Base
+from mteb_longembed.encoders.kinds import EmbeddingModel
 from tests import environments, tiny
 from tests.loopback_hub import LoopbackHub
 
@@ -41,6 +46,23 @@ def online(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) 
 def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads what another has encoded, unless it names a cache."""
     monkeypatch.setenv("MTEB_LONGEMBED_CACHE", "0")
+
+
+_bases: dict[str, EmbeddingModel] = {}
+
+
+@pytest.fixture
+def bases_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A base whose files stay as they are is loaded once in a process. Each call gets a copy."""
+    load = build.load_base
+
+    def loaded(base: Base, *settings: Any) -> EmbeddingModel:
+        key = repr((base.files, base.state(), settings))
+        if key not in _bases:
+            _bases[key] = load(base, *settings)
+        return copy.deepcopy(_bases[key])
+
+    monkeypatch.setattr(build, "load_base", loaded)
 
 
 @pytest.fixture(scope="session")

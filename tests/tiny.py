@@ -18,6 +18,8 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 WORDS = [f"{a}{b}" for a in LETTERS[:20] for b in LETTERS[:20]] + list(LETTERS) + [f"##{c}" for c in LETTERS]
 WORDS += [":", ".", ",", "query", "passage"]
 TRAINED = 16
+#: How many words the texts of a test have: a search with BM25 encodes each of them.
+VOCABULARY = 60
 #: Prompts of two tokens each.
 PROMPTS = {"query": "query : ", "document": "passage : "}
 #: mteb takes a plain model with a card only.
@@ -131,7 +133,7 @@ def adapted(base: Any, documents: Any, **settings: Any) -> Any:
     return mteb_longembed.adapt(base, documents, device="cpu", show_progress_bar=False, **settings)
 
 
-def text(n: int, seed: int = 0) -> str:
+def text(n: int, seed: int = 0, words: int = VOCABULARY) -> str:
     """A text of exactly `n` tokens, the two special ones included."""
     generator = torch.Generator().manual_seed(seed * 1000 + n)
-    return " ".join(WORDS[i] for i in torch.randint(400, (n - 2,), generator=generator).tolist())
+    return " ".join(WORDS[i] for i in torch.randint(words, (n - 2,), generator=generator).tolist())

@@ -272,7 +272,7 @@ def test_settings_of_dense_vectors_are_refused(bases, kind, setting):
 @pytest.mark.parametrize("kind", ["sparse", "late"])
 @pytest.mark.parametrize("tail", ["+none", "+pcw@128:vectors=window"])
 def test_the_passage_is_the_best_short_window_of_the_text_that_is_read(bases, kind, tail):
-    text = " ".join(f"{tiny.text(25, number)}." for number in range(40))
+    text = " ".join(f"{tiny.text(25, number, words=400)}." for number in range(40))
     made = searcher(f"{bases[kind]}{tail}", {"a": text})
     (hit,) = made.search(QUERIES[0])
     read = longembed.load(f"{bases[kind]}{tail}", device="cpu").max_seq_length
