@@ -25,7 +25,6 @@ from mteb_longembed.retrieval.encoding import Encoding
 from mteb_longembed.retrieval.index import Index
 from mteb_longembed.retrieval.recommended import recommended
 from mteb_longembed.retrieval.scorer import Documents
-from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.sparse_scorer import SparseScorer
 from mteb_longembed.retrieval.sparse_vectors import SparseVectors
 from mteb_longembed.retrieval.vector_scorer import VectorScorer
@@ -35,10 +34,8 @@ from tests.encoders.strategies.test_pcw import slow_windows
 from tests.limits import same_vectors
 from tests.metas import full_name
 from tests.own_data import beir
+from tests.retrieval.indexes import DOCUMENTS, MORE, QUERIES, searcher
 
-DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(12)}
-MORE = {f"e{i}": f"{tiny.text(30, 50 + i)}." for i in range(4)}
-QUERIES = [tiny.text(6, 3), tiny.text(4, 7), tiny.text(3, 52)]
 #: Kind -> the names of searches, behind their base.
 TAILS = {
     "sparse": ["+pcw@128", "+pcw@128:vectors=window", "+ntk@128:fusion=bm25", "+pcw@128:fusion=bm25,vectors=window"],
@@ -54,12 +51,6 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     tiny.sparse("bert", root / "a")
     tiny.late("bert", root / "b", query_expansion={"strategy": "fixed", "attend": False, "length": 12})
     return {"sparse": root / "a" / "sparse", "late": root / "b" / "late"}
-
-
-def searcher(name: str, documents: dict[str, str] = DOCUMENTS) -> Searcher:
-    made = longembed.search(name, device="cpu")
-    made.add(list(documents), list(documents.values()))
-    return made
 
 
 # ---- scores ---------------------------------------------------------------------------------------------------
