@@ -76,15 +76,17 @@ def test_the_best_window_of_a_document_counts(bases, kind, overlap):
     queries = model.encode_query(QUERIES)
     if kind == "sparse":
         queries = queries.to_dense()
-    want = np.zeros((len(QUERIES), len(DOCUMENTS)))
+    documents = {key: DOCUMENTS[key] for key in ("d0", "d1", "d4", "d9")}  # 1 to 13 windows
+    want = np.zeros((len(QUERIES), len(documents)))
     for row, query in enumerate(queries):
-        for column, text in enumerate(DOCUMENTS.values()):
+        for column, text in enumerate(documents.values()):
             ids = model.tokenizer(tiny.PROMPTS["document"] + text)["input_ids"]
             windows = slow_windows(len(ids), tiny.TRAINED, overlap, 3, 1)
             want[row, column] = max(
                 of_window(model, [ids[place] for place in window], query) for window in windows
             )
-    got = searcher(f"{bases[kind]}+pcw@128:overlap={overlap},vectors=window").scorer.scores(QUERIES)
+    made = searcher(f"{bases[kind]}+pcw@128:overlap={overlap},vectors=window", documents)
+    got = made.scorer.scores(QUERIES)
     same_vectors(got, want)
 
 
