@@ -3,6 +3,7 @@
 import copy
 import gc
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from filelock import FileLock
 from hypothesis import settings
+from sentence_transformers.util import environment as packages
 
 from mteb_longembed.encoders import build
 from mteb_longembed.encoders.base import Base
@@ -28,6 +30,8 @@ gc.set_threshold(100_000, 50)
 for devices in (torch.cuda, torch.xpu, torch.mtia):
     if not devices.is_available():
         devices.manual_seed_all = lambda seed: None
+# each model of sentence-transformers asks for its card which packages are installed, and reads their metadata
+packages.check_package_availability = cache(packages.check_package_availability)
 
 
 @pytest.fixture
