@@ -15,7 +15,6 @@ from sentence_transformers.util import environment as packages
 
 from mteb_longembed.encoders import build
 from mteb_longembed.encoders.base import Base
-from mteb_longembed.encoders.kinds import EmbeddingModel
 from tests import environments, tiny
 from tests.loopback_hub import LoopbackHub
 
@@ -57,7 +56,7 @@ def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_CACHE", "0")
 
 
-_bases: dict[str, EmbeddingModel] = {}
+_bases: dict[str, Any] = {}
 
 
 @pytest.fixture
@@ -65,8 +64,8 @@ def bases_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A base whose files stay as they are is loaded once in a process. Each call gets a copy."""
     load = build.load_base
 
-    def loaded(base: Base, *settings: Any) -> EmbeddingModel:
-        key = repr((base.files, base.state(), settings))
+    def loaded(base: Base, *settings: Any) -> Any:
+        key = repr((base.files, base.revision, settings))
         if key not in _bases:
             _bases[key] = load(base, *settings)
         return copy.deepcopy(_bases[key])
