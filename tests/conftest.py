@@ -1,13 +1,20 @@
 """Settings and environments that all tests share."""
 
+import copy
 import gc
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from filelock import FileLock
 from hypothesis import settings
+from sentence_transformers.util import environment as packages
 
+from mteb_longembed.encoders import build
+from mteb_longembed.encoders.base import Base
 from tests import environments, tiny
 from tests.loopback_hub import LoopbackHub
 
@@ -18,6 +25,12 @@ settings.register_profile("same-cases", deadline=None, derandomize=True)
 settings.load_profile("same-cases")
 # as in our command: a third of the time of a short test was a search for garbage among what imports made
 gc.set_threshold(100_000, 50)
+# mteb seeds with each of its 2,000 tasks, and torch keeps each seed of an absent device with the formatted stack
+for devices in (torch.cuda, torch.xpu, torch.mtia):
+    if not devices.is_available():
+        devices.manual_seed_all = lambda seed: None
+# each model of sentence-transformers asks for its card which packages are installed, and reads their metadata
+packages.check_package_availability = cache(packages.check_package_availability)
 
 
 @pytest.fixture
@@ -41,6 +54,23 @@ def online(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) 
 def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads what another has encoded, unless it names a cache."""
     monkeypatch.setenv("MTEB_LONGEMBED_CACHE", "0")
+
+
+_bases: dict[str, Any] = {}
+
+
+@pytest.fixture
+def bases_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A base whose files stay as they are is loaded once in a process. Each call gets a copy."""
+    load = build.load_base
+
+    def loaded(base: Base, *settings: Any) -> Any:
+        key = repr((base.files, base.revision, settings))
+        if key not in _bases:
+            _bases[key] = load(base, *settings)
+        return copy.deepcopy(_bases[key])
+
+    monkeypatch.setattr(build, "load_base", loaded)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,8 @@ TARGET = 4 * TRAINED
 
 
 def pairs(n: int = 12) -> Dataset:
-    anchors, positives = [text(6, seed=i) for i in range(n)], [text(12, seed=100 + i) for i in range(n)]
+    anchors = [text(6, i, words=400) for i in range(n)]
+    positives = [text(12, 100 + i, words=400) for i in range(n)]
     return Dataset.from_dict({"anchor": anchors, "positive": positives})
 
 

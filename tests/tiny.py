@@ -1,5 +1,10 @@
 """Tiny random models of real architectures, with a real tokenizer: for shape and equality tests."""
 
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,8 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 WORDS = [f"{a}{b}" for a in LETTERS[:20] for b in LETTERS[:20]] + list(LETTERS) + [f"##{c}" for c in LETTERS]
 WORDS += [":", ".", ",", "query", "passage"]
 TRAINED = 16
+#: How many words the texts of a test have: a search with BM25 encodes each of them.
+VOCABULARY = 60
 #: Prompts of two tokens each.
 PROMPTS = {"query": "query : ", "document": "passage : "}
 #: mteb takes a plain model with a card only.
@@ -70,6 +77,29 @@ def transformer(
     return folder
 
 
+#: Models that this process has made.
+_MADE = tempfile.TemporaryDirectory()
+
+
+def _made_once(make: Callable[..., Path]) -> Callable[..., Path]:
+    """Make a model of the same settings once in a process, and copy its folder from then on."""
+
+    @wraps(make)
+    def copied(model_type: str, folder: Path, *settings: Any, **more: Any) -> Path:
+        if "tokens" in more:  # tokenizers cannot be compared
+            return make(model_type, folder, *settings, **more)
+        key = repr((make.__name__, model_type, settings, sorted(more.items())))
+        kept = Path(_MADE.name) / hashlib.sha256(key.encode()).hexdigest()
+        if not kept.exists():
+            make(model_type, kept, *settings, **more)
+        shutil.copytree(kept, folder, dirs_exist_ok=True)
+        (made,) = (folder / path.name for path in kept.iterdir() if path.name != "transformer")
+        return made
+
+    return copied
+
+
+@_made_once
 def saved(
     model_type: str, folder: Path, card: str = "", pooling: str = "mean", dense: bool = False,
     prompts: dict | None = None, **config: object,
@@ -99,7 +129,13 @@ def sentence_transformer(
 
 
 def late(model_type: str, folder: Path, **settings: Any) -> MultiVectorEncoder:
-    """A tiny model of late interaction, saved and loaded, with a map of tokens and words that no document keeps.
+    """A tiny model of late interaction, saved and loaded, as `saved_late` makes it."""
+    return MultiVectorEncoder(str(saved_late(model_type, folder, **settings)), device="cpu")
+
+
+@_made_once
+def saved_late(model_type: str, folder: Path, **settings: Any) -> Path:
+    """The folder of a model of late interaction with a map of tokens and words that no document keeps.
 
     `settings` are its Transformer's, such as `query_expansion`.
     """
@@ -114,16 +150,22 @@ def late(model_type: str, folder: Path, **settings: Any) -> MultiVectorEncoder:
     ]
     model = MultiVectorEncoder(modules=[inner, map_of_tokens, *behind], device="cpu", prompts=PROMPTS)
     model.save_pretrained(str(folder / "late"), create_model_card=False)
-    return MultiVectorEncoder(str(folder / "late"), device="cpu")
+    return folder / "late"
 
 
 def sparse(model_type: str, folder: Path, pooling: str = "max") -> SparseEncoder:
     """A tiny learned sparse model, saved and loaded."""
+    return SparseEncoder(str(saved_sparse(model_type, folder, pooling)), device="cpu")
+
+
+@_made_once
+def saved_sparse(model_type: str, folder: Path, pooling: str = "max") -> Path:
+    """The folder of a tiny learned sparse model."""
     path = str(transformer(model_type, folder / "transformer", masked=True, **SLIDING.get(model_type, {})))
     inner = Transformer(path, transformer_task="fill-mask")
     model = SparseEncoder(modules=[inner, SpladePooling(pooling)], device="cpu", prompts=PROMPTS)
     model.save_pretrained(str(folder / "sparse"), create_model_card=False)
-    return SparseEncoder(str(folder / "sparse"), device="cpu")
+    return folder / "sparse"
 
 
 def adapted(base: Any, documents: Any, **settings: Any) -> Any:
@@ -131,7 +173,7 @@ def adapted(base: Any, documents: Any, **settings: Any) -> Any:
     return mteb_longembed.adapt(base, documents, device="cpu", show_progress_bar=False, **settings)
 
 
-def text(n: int, seed: int = 0) -> str:
+def text(n: int, seed: int = 0, words: int = VOCABULARY) -> str:
     """A text of exactly `n` tokens, the two special ones included."""
     generator = torch.Generator().manual_seed(seed * 1000 + n)
-    return " ".join(WORDS[i] for i in torch.randint(400, (n - 2,), generator=generator).tolist())
+    return " ".join(WORDS[i] for i in torch.randint(words, (n - 2,), generator=generator).tolist())

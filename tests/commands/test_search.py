@@ -1,7 +1,9 @@
 """`mteb-longembed search`: documents are encoded once, the scores equal the Python call's."""
 
+import contextlib
 import io
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -137,23 +139,25 @@ def test_a_cache_that_cannot_be_used_costs_a_warning_and_no_answer(
     ]
 
 
+def answer(call: list[str], output: Path, start: Any) -> None:
+    """Run our command when all processes are ready, and exit with its status."""
+    with output.open("w") as stream, contextlib.redirect_stdout(stream):
+        start.wait()
+        sys.exit(cli.main(call))
+
+
 def test_several_searches_of_one_corpus_at_once_all_answer(files, tmp_path) -> None:
     _, corpus = files
-    command = [
-        sys.executable,
-        "-m",
-        "mteb_longembed",
-        "search",
-        "bm25:window=6",
-        QUERY,
-        "--corpus",
-        str(corpus),
-    ]
-    environ = {**os.environ, "MTEB_LONGEMBED_CACHE": str(tmp_path / "cache")}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(command, env=environ, **pipes) for _ in range(2)]
-    answers = [process.communicate(timeout=300)[0] for process in running]
-    assert [process.returncode for process in running] == [0, 0]
+    call = ["search", "bm25:window=6", QUERY, "--corpus", str(corpus)]
+    outputs = [tmp_path / "first", tmp_path / "second"]
+    start = multiprocessing.Barrier(len(outputs))
+    running = [multiprocessing.Process(target=answer, args=(call, output, start)) for output in outputs]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join(timeout=300)
+    assert [process.exitcode for process in running] == [0, 0]
+    answers = [output.read_text() for output in outputs]
     assert answers[0] and len(set(answers)) == 1
     assert len(list((tmp_path / "cache" / "indexes").iterdir())) == 1
 
@@ -265,7 +269,7 @@ def test_more_than_a_tenth_cut_is_said(files, tail, n, share, capsys) -> None:
 
 
 def test_a_passage_is_shown_around_its_best_sentence_or_in_full(files, capsys) -> None:
-    sentences = [f"{tiny.text(12, i)}." for i in range(30)]
+    sentences = [f"{tiny.text(12, i, words=400)}." for i in range(30)]
     sentences[20] = f"{QUERY}."
     write(files[1], {"a": " ".join(sentences)})
     call = ["search", "bm25:window=400", "--corpus", str(files[1]), QUERY]

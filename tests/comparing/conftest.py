@@ -20,7 +20,7 @@ def compare(candidates: Sequence[Candidate], task: Any, out: Path, **options: An
 
 
 @pytest.fixture(autouse=True)
-def one_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_speed(bases_loaded_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is measured: `test_costs.py` does that, and the command line with a real one."""
     monkeypatch.setattr(run, "measure", lambda model, texts: (1000.0, 128))
 

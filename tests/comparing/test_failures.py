@@ -102,9 +102,10 @@ def test_without_failures_there_is_no_table(scores: dict[Candidate, float]) -> N
 def test_the_page_shows_passages_also_when_an_earlier_run_has_kept_all_scores(
     name: str, base: str, tmp_path: Any
 ) -> None:
-    texts = {f"d{i}": tiny.text(40, i) for i in range(12)}
+    texts = {f"d{i}": tiny.text(40, i, words=400) for i in range(12)}
     # the queries are about nothing
-    data = beir(tmp_path / "data", list(texts.values()), [tiny.text(6, 50 + i) for i in range(12)])
+    queries = [tiny.text(6, 50 + i, words=400) for i in range(12)]
+    data = beir(tmp_path / "data", list(texts.values()), queries)
     task = beir_task(data)
     # a program that finds the documents of some queries alone, so that another one recommended has failures
     options = {"runs": {"some": {f"q{i}": {f"d{i}": 1.0} for i in range(1)}}, "metric": "RR@12"}

@@ -11,7 +11,8 @@ import mteb_longembed
 from mteb_longembed.encoders.batching import Engine
 from tests import tiny
 
-DOCUMENTS = {f"d{seed}": " ".join(tiny.text(40, 9 * seed + part) for part in range(8)) for seed in range(24)}
+PARTS = [tiny.text(40, seed, words=400) for seed in range(9 * 24)]
+DOCUMENTS = {f"d{seed}": " ".join(PARTS[9 * seed : 9 * seed + 8]) for seed in range(24)}
 QUERIES = {f"q{seed}": DOCUMENTS[f"d{seed}"][:30] for seed in range(8)}
 QRELS = {f"q{seed}": {f"d{seed}": 1} for seed in range(8)}
 

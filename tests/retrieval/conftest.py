@@ -5,6 +5,11 @@ import pytest
 from mteb_longembed.encoders.backbone import LongTransformer
 
 
+@pytest.fixture(autouse=True)
+def once(bases_loaded_once: None) -> None:
+    """Tests of this room load bases to search with them."""
+
+
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that are tokenised."""

@@ -26,10 +26,8 @@ from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.storage import Reader, write_lock
 from tests import tiny
+from tests.retrieval.indexes import DOCUMENTS, MORE, QUERIES, searcher
 
-DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(12)}
-MORE = {f"e{i}": f"{tiny.text(30, 50 + i)}." for i in range(4)}
-QUERIES = [tiny.text(6, 3), tiny.text(4, 7), tiny.text(3, 52)]
 TAILS = [
     "bm25:window=6",
     "+pi@64",
@@ -43,12 +41,6 @@ UNFITTED = [tail for tail in TAILS if "whiten" not in tail]
 
 def name_of(tail: str, folder: Path) -> str:
     return tail if tail.startswith("bm25") else f"{folder}{tail}"
-
-
-def searcher(name: str, documents: dict[str, str] = DOCUMENTS) -> Searcher:
-    made = longembed.search(name, device="cpu")
-    made.add(list(documents), list(documents.values()))
-    return made
 
 
 def scores(of: Searcher) -> np.ndarray:

@@ -33,18 +33,12 @@ from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents, Scorer, Span, whole_documents
 from mteb_longembed.retrieval.searcher import Searcher
 from tests import tiny
+from tests.retrieval.indexes import DOCUMENTS, searcher
 from tests.retrieval.test_searching import WHERE
 
-DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(10)}
 QUERY = tiny.text(6, 3)
 FUSED = "+pi@64:fusion=bm25"
 WINDOWS = "+pcw@64:size=16,vectors=window"
-
-
-def searcher(name: str, documents: dict[str, str] = DOCUMENTS) -> Searcher:
-    made = longembed.search(name, device="cpu")
-    made.add(list(documents), list(documents.values()))
-    return made
 
 
 @pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:vectors=8", f"{WINDOWS},fusion=bm25"])
@@ -285,7 +279,7 @@ def test_a_custom_scorer_is_fitted_again_when_documents_come_and_go() -> None:
 def test_documents_without_text_are_kept_and_never_found(folder: Path, tail: str) -> None:
     made = searcher(f"{folder}{tail}", {"e1": "", **DOCUMENTS, "e2": " \n"})
     want = [(hit.id, pytest.approx(hit.score, abs=1e-5)) for hit in searcher(f"{folder}{tail}").search(QUERY)]
-    assert (len(made), made.empty) == (12, ["e1", "e2"])
+    assert (len(made), made.empty) == (14, ["e1", "e2"])
     assert [(hit.id, hit.score) for hit in made.search(QUERY)] == want
 
 
