@@ -37,7 +37,7 @@ class Comparison:
         by_split: one row for each candidate and split.
         queries: one row for each query: task, split, query, its text, and the ids of its relevant documents.
         advice: the recommendation.
-        notes: further notes, each with its section.
+        notes: further notes, each with its kind.
         tasks: names of the tasks.
         metrics: the metrics, the first one ranks; if each task has its own, all of them.
         setting: the number of queries that all candidates answered, and of their clusters.
@@ -126,9 +126,9 @@ class Comparison:
         parts = [self.setting.queries, f"{N_RESAMPLES:,} resamples, seed {SEED}", ", ".join(self.metrics)]
         return " | ".join([*parts, f"mteb-longembed {version('mteb-longembed')}"])
 
-    def texts(self, section: str) -> list[str]:
-        """Return the notes of a section."""
-        return [note.text for note in self.notes if note.section == section]
+    def texts(self, kind: str) -> list[str]:
+        """Return the notes of a kind."""
+        return [note.text for note in self.notes if note.kind == kind]
 
 
 def rows_of(done: Sequence[Result]) -> list[Row]:

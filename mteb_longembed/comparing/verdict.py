@@ -37,10 +37,10 @@ FEW_QUERIES = 50
 class Note(NamedTuple):
     """A note for the reader.
 
-    `section` is `caution` (not visible in the numbers), `data` (not scored), or `left out` (did not run).
+    `kind` is `caution` (not visible in the numbers), `data` (not scored), or `left out` (did not run).
     """
 
-    section: Literal["caution", "data", "left out"]
+    kind: Literal["caution", "data", "left out"]
     text: str
 
 

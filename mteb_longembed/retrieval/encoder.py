@@ -66,11 +66,18 @@ class TextEncoder(Protocol):
     has_several_vectors: bool
 
     def encode(
-        self, texts: Sequence[str], role: Role, poolings: Sequence[Pooling], documents: Documents
+        self,
+        texts: Sequence[str],
+        role: Role,
+        poolings: Sequence[Pooling],
+        documents: Documents,
+        *,
+        has_spans: bool = True,
     ) -> list[list[Encoded]]:
         """Return for each pooling the vectors of each text.
 
-        `documents` are the corpus that is searched: its task may have a prompt, and its options a batch size.
+        `documents` are the corpus that is searched: its task may have a prompt, and its options a batch size. Queries
+        have arbitrary spans, and so have documents without `has_spans`, such as short windows and terms.
         """
 
     def release(self) -> None:
@@ -166,7 +173,13 @@ class Encoder:
         self.counts = count_tokens(self.model, sampled)
 
     def encode(
-        self, texts: Sequence[str], role: Role, poolings: Sequence[Pooling], documents: Documents
+        self,
+        texts: Sequence[str],
+        role: Role,
+        poolings: Sequence[Pooling],
+        documents: Documents,
+        *,
+        has_spans: bool = True,
     ) -> list[list[Encoded]]:
         """Return for each pooling the vectors of each text. The backbone runs once."""
         read = texts_read(texts, role)
@@ -180,7 +193,9 @@ class Encoder:
         of_text = dict(zip(flat, zip(*vectors, strict=True), strict=True))
         arrays: list[list[Encoded]] = [[] for _ in poolings]
         for text, key in zip(texts, read, strict=True):
-            spans = [_WHOLE] * len(poolings) if role == "query" else vector_spans(self.model, text, poolings)
+            spans = [_NO_SPAN] * len(poolings)
+            if role == "document" and has_spans:
+                spans = vector_spans(self.model, text, poolings)
             for encoded, own, characters in zip(arrays, of_text[key], spans, strict=True):
                 encoded.append(Encoded(own, characters))
         return arrays
@@ -299,8 +314,8 @@ class Encoder:
 
 #: Poolings with few vectors of a document.
 _FEW = (Pooling(), Pooling("window"))
-#: The span of a query, whose characters nobody asks for.
-_WHOLE = np.zeros((1, 2), int)
+#: A span that nobody asks for.
+_NO_SPAN = np.zeros((1, 2), int)
 
 
 def texts_read(texts: Sequence[str], role: Role) -> list[str]:

@@ -132,7 +132,7 @@ class Encoding:
         if missing:
             # one call returns the vectors of all poolings
             poolings = [one.pooling for one in self.stored]
-            encoded = self.encoder.encode(missing, role, poolings, self.documents)
+            encoded = self.encoder.encode(missing, role, poolings, self.documents, has_spans=False)
             for one, rows in zip(self.stored, encoded, strict=True):
                 one.known.update({(role, text): row.rows for text, row in zip(missing, rows, strict=True)})
         arrays = [stored.known[role, text] for text in texts]

@@ -125,7 +125,13 @@ class MTEBEncoder(Identified):
         """Nothing: mteb's encoder stays."""
 
     def encode(
-        self, texts: Sequence[str], role: Role, poolings: Sequence[Pooling], documents: Documents
+        self,
+        texts: Sequence[str],
+        role: Role,
+        poolings: Sequence[Pooling],
+        documents: Documents,
+        *,
+        has_spans: bool = True,
     ) -> list[list[Encoded]]:
         """Return the vector of each text, with the whole text as its span, for each pooling."""
         read = texts_read(texts, role)

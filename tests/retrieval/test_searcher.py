@@ -131,9 +131,9 @@ def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_o
     encoded: list[str] = []
     encode = Encoder.encode
 
-    def noting(self: Any, texts: Any, *args: Any) -> Any:
+    def noting(self: Any, texts: Any, *args: Any, **options: Any) -> Any:
         encoded.extend(texts)
-        return encode(self, texts, *args)
+        return encode(self, texts, *args, **options)
 
     model: Any = longembed.load(f"{folder}+pi@128", device="cpu")
     made = searcher(f"{folder}{name}", texts)

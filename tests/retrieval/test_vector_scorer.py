@@ -93,7 +93,9 @@ class BySentence(MTEBEncoder):
 
     has_several_vectors = True
 
-    def encode(self, texts: Any, role: Any, poolings: Any, documents: Documents) -> list[list[Encoded]]:
+    def encode(
+        self, texts: Any, role: Any, poolings: Any, documents: Documents, **_: Any
+    ) -> list[list[Encoded]]:
         if role != "document":
             return super().encode(texts, role, poolings, documents)
         encoded = []
