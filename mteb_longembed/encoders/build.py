@@ -179,11 +179,8 @@ def extended(base: EmbeddingModel, resolved: Resolved, device: str | None) -> Lo
         pooling = replace(pooling, vectors=vectors, normalize=scales, dims=base.truncate_dim)
     # a sparse model without logits pools windows like a dense one
     if family == "dense" or (family == "sparse" and first.cuts and not first.has_logits):
-        if pooling.settings is None and (first.cuts or vectors is not None):
-            raise IncompatibleError(
-                "windows and several vectors need a Pooling as the base's second module, got "
-                f"{', '.join(type(part).__name__ for part in pooling.maps) or 'none'}."
-            )
+        if first.cuts or vectors is not None:
+            pooling.check_pools()
         modules = [first, *pooling.modules(cuts=first.cuts)]
     else:
         modules = _whole(base, first)

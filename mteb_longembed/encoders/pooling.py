@@ -92,6 +92,14 @@ class Pooling:
         """The pooling mode; `no` without one."""
         return pooling_mode(self.settings or {}) or "no"
 
+    def check_pools(self) -> None:
+        """Raise IncompatibleError if windows and several vectors cannot be pooled: no pooling follows the backbone."""
+        if self.settings is None:
+            raise IncompatibleError(
+                "windows and several vectors need a Pooling as the base's second module, got "
+                f"{', '.join(type(part).__name__ for part in self.maps) or 'none'}."
+            )
+
     def weighted(self, weights: TokenWeights) -> Self:
         """Return the pooling with token weights. The prompt says nothing about a text and is left out of its mean.
 

@@ -157,6 +157,7 @@ class Encoder:
             weights = TokenWeights.of_corpus(self.counts, asked.weights, model.tokenizer)
             pooling = pooling.weighted(weights)
         if asked.vectors is not None and isinstance(model, LongSentenceTransformer):
+            pooling.check_pools()
             pooling = replace(pooling, vectors=asked.vectors, dims=model.truncate_dim)
         return replace(pooling, late=pooling.late or asked.late)
 

@@ -184,14 +184,13 @@ class VectorScorer:
 
         With the sorted indices of `candidates` of each query, all other documents have minus infinity.
         """
+        if candidates is None and len(queries):
+            return self.scores_of(queries)
         self._prepare()
         matrix = np.full((len(queries), len(self._vectors)), -np.inf, np.float32)
-        if not len(queries):
-            return matrix
-        if candidates is None:
-            return self.scores_of(queries)
-        for row, (query, documents) in enumerate(zip(queries, candidates, strict=True)):
-            matrix[row, documents] = self.scores_of([query], documents)[0]
+        # only queries of tokens have candidates, and these are not split into sentences
+        for row, (query, documents) in enumerate(zip(queries, candidates or (), strict=True)):
+            matrix[row, documents] = self._scores_of([query], documents)[0]
         return matrix
 
     def scores_of(self, queries: Sequence[str], documents: np.ndarray | None = None) -> np.ndarray:

@@ -8,9 +8,13 @@ from unittest.mock import Mock
 import mteb
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import CNN, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling as StockPooling
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.pooling import Pooling
+from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval import encoding
 from mteb_longembed.retrieval.encoder import Encoder
 from mteb_longembed.retrieval.encoding import Encoding
@@ -201,3 +205,17 @@ def test_a_query_of_late_interaction_is_read_as_one_text_where_documents_have_wi
     query = tiny.text(40)
     [[encoded]] = Encoder(lambda: model).encode([query], "query", [Pooling("window")], Documents([], []))
     same_vectors(encoded.rows, model.encode_query(query))
+
+
+@pytest.mark.parametrize("tail", ["+pi@64:vectors=4", "+pi@64:vectors=4,query=tokens", "+pcw@64"])
+def test_a_base_whose_second_module_is_no_pooling_has_neither_windows_nor_several_vectors(
+    tail: str, tmp_path: Path
+) -> None:
+    inner = Transformer(str(tiny.transformer("bert", tmp_path / "transformer")))
+    model = SentenceTransformer(modules=[inner, CNN(32, 32, [1]), StockPooling(32, "mean")], device="cpu")
+    model.save_pretrained(str(tmp_path / "model"), create_model_card=False)
+    (tmp_path / "model" / "README.md").write_text(tiny.CARD)
+    with pytest.raises(
+        IncompatibleError, match="need a Pooling as the base's second module, got CNN, Pooling"
+    ):
+        longembed.search(f"{tmp_path / 'model'}{tail}", device="cpu").add(["a"], [tiny.text(40, 1)])
